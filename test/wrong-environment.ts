@@ -11,17 +11,17 @@ import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { variableNames } from "../src/agent/configuration/environment.ts";
 import { Configuration } from "../src/config/configuration.ts";
-import { distributeKeys } from "../src/node/distribute/distribute.ts";
-import { gatewayKeys } from "../src/node/gateway/gateway-configuration.ts";
+import { DistributeConfiguration } from "../src/node/distribute/distribute.ts";
+import { GatewayConfiguration } from "../src/node/gateway/gateway-configuration.ts";
 import { ServeConfiguration } from "../src/node/serve/serve-configuration.ts";
-import { signerKeys } from "../src/node/signer/signer-configuration.ts";
+import { SignerConfiguration } from "../src/node/signer/signer-configuration.ts";
 
 const keys = [
   ...Configuration.keys,
   ...ServeConfiguration.keys,
-  ...gatewayKeys,
-  ...distributeKeys,
-  ...signerKeys,
+  ...GatewayConfiguration.keys,
+  ...DistributeConfiguration.keys,
+  ...SignerConfiguration.keys,
   ...variableNames,
 ];
 

@@ -1,6 +1,6 @@
 import { EventLog } from "../../src/ca/issuance/event-log.ts";
 import { WriteLine } from "../../src/foundation/events.ts";
-import { parseGatewayConfiguration } from "../../src/node/gateway/gateway-configuration.ts";
+import { GatewayConfiguration } from "../../src/node/gateway/gateway-configuration.ts";
 import { serve } from "../../src/node/serve/serve.ts";
 import { ServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
 import type { RunningServer } from "../../src/node/server.ts";
@@ -41,7 +41,7 @@ async function carryOut(command: Command): Promise<Answer> {
     case "gateway": {
       // Imported only here, so that the gateway's modules do not count as the CA's memory.
       const { runGateway } = await import("../../src/node/gateway/gateway.ts");
-      return portsOf(await runGateway(parseGatewayConfiguration(command.values), serverContext));
+      return portsOf(await runGateway(GatewayConfiguration.parse(command.values), serverContext));
     }
     case "echo":
       return { ...nothing, port: await listenEchoing(command.certificate) };

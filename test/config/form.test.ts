@@ -2,19 +2,10 @@ import { expect, test } from "vitest";
 import { Configuration } from "../../src/config/configuration.ts";
 import { ConfigurationForm } from "../../src/config/form.ts";
 import { ConfigurationError } from "../../src/foundation/errors.ts";
-import {
-  distributeKeys,
-  parseDistributeConfiguration,
-} from "../../src/node/distribute/distribute.ts";
-import {
-  gatewayKeys,
-  parseGatewayConfiguration,
-} from "../../src/node/gateway/gateway-configuration.ts";
+import { DistributeConfiguration } from "../../src/node/distribute/distribute.ts";
+import { GatewayConfiguration } from "../../src/node/gateway/gateway-configuration.ts";
 import { ServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
-import {
-  parseSignerConfiguration,
-  signerKeys,
-} from "../../src/node/signer/signer-configuration.ts";
+import { SignerConfiguration } from "../../src/node/signer/signer-configuration.ts";
 import { randomKek } from "../testkit/configuration.ts";
 
 type Values = Readonly<Record<string, unknown>>;
@@ -27,9 +18,17 @@ const programs: Readonly<Record<string, [readonly string[], Values, (values: Val
       { KEK: randomKek(), STORE_DIRECTORY: "store", ISSUERS: [{ issuer: "https://a.test" }] },
       (values) => ServeConfiguration.parse(values, {}),
     ],
-    gateway: [gatewayKeys, follower, (values) => parseGatewayConfiguration(values, {})],
-    distribute: [distributeKeys, follower, (values) => parseDistributeConfiguration(values, {})],
-    signer: [signerKeys, follower, (values) => parseSignerConfiguration(values, {})],
+    gateway: [
+      GatewayConfiguration.keys,
+      follower,
+      (values) => GatewayConfiguration.parse(values, {}),
+    ],
+    distribute: [
+      DistributeConfiguration.keys,
+      follower,
+      (values) => DistributeConfiguration.parse(values, {}),
+    ],
+    signer: [SignerConfiguration.keys, follower, (values) => SignerConfiguration.parse(values, {})],
   };
 
 const wrong = [-1, 1e300, "", "é".repeat(3000), "a\nb", [], [[]], new Date(0), Number.NaN];

@@ -1,10 +1,10 @@
 import { globSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
-import { parseDistributeConfiguration } from "../../src/node/distribute/distribute.ts";
-import { parseGatewayConfiguration } from "../../src/node/gateway/gateway-configuration.ts";
+import { DistributeConfiguration } from "../../src/node/distribute/distribute.ts";
+import { GatewayConfiguration } from "../../src/node/gateway/gateway-configuration.ts";
 import { ServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
-import { parseSignerConfiguration } from "../../src/node/signer/signer-configuration.ts";
+import { SignerConfiguration } from "../../src/node/signer/signer-configuration.ts";
 import { randomKek } from "../testkit/configuration.ts";
 import { configurationIn, type Manifest, manifestsIn, read } from "./deploy-files.ts";
 
@@ -46,7 +46,7 @@ test("the manifests' configurations are ones that the programs take", () => {
   };
   expect(() => ServeConfiguration.parse(serve)).not.toThrow();
   expect(() =>
-    parseGatewayConfiguration(configurationIn("deploy/kustomize/base/gateway/gateway.yaml")),
+    GatewayConfiguration.parse(configurationIn("deploy/kustomize/base/gateway/gateway.yaml")),
   ).not.toThrow();
 });
 
@@ -94,7 +94,7 @@ describe("deploy/kustomize/base/signer/signer.yaml", () => {
 
   test("configures the program, for the signer name of its rights", () => {
     const environment = { KUBERNETES_SERVICE_HOST: "10.0.0.1" };
-    expect(parseSignerConfiguration(configurationIn(path), environment)).toMatchObject({
+    expect(SignerConfiguration.parse(configurationIn(path), environment)).toMatchObject({
       apiServer: { server: "https://10.0.0.1:443" },
       lease: { namespace: "istio-system", name: "rampart-signer" },
       signers: [{ name: "mesh.example.com/workload" }],
@@ -190,7 +190,7 @@ describe("deploy/kustomize/base/distribute/distribute.yaml", () => {
 
   test("configures the program", () => {
     const environment = { KUBERNETES_SERVICE_HOST: "10.0.0.1" };
-    expect(parseDistributeConfiguration(configurationIn(path), environment)).toMatchObject({
+    expect(DistributeConfiguration.parse(configurationIn(path), environment)).toMatchObject({
       places: { server: "https://10.0.0.1:443", configMap: "istio-ca-root-cert" },
     });
   });

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { Configuration } from "../../src/config/configuration.ts";
-import { distributeKeys } from "../../src/node/distribute/distribute.ts";
-import { gatewayKeys } from "../../src/node/gateway/gateway-configuration.ts";
+import { DistributeConfiguration } from "../../src/node/distribute/distribute.ts";
+import { GatewayConfiguration } from "../../src/node/gateway/gateway-configuration.ts";
 import {
   limitNames,
   limitsTable,
@@ -10,7 +10,7 @@ import {
   usualLimits,
 } from "../../src/node/limits/limits.ts";
 import { ServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
-import { signerKeys } from "../../src/node/signer/signer-configuration.ts";
+import { SignerConfiguration } from "../../src/node/signer/signer-configuration.ts";
 
 const read = (name: string): string =>
   readFileSync(new URL(`../../docs/reference/${name}.md`, import.meta.url), "utf8");
@@ -112,9 +112,9 @@ test("the page and the chart name every key of an issuer's table", () => {
 
 test.each([
   ["serve", ServeConfiguration.keys],
-  ["gateway", gatewayKeys],
-  ["distribute", distributeKeys],
-  ["signer", signerKeys],
+  ["gateway", GatewayConfiguration.keys],
+  ["distribute", DistributeConfiguration.keys],
+  ["signer", SignerConfiguration.keys],
 ])("the page names every key of rampart %s, in the order of the schema", (program, keys) => {
   expect(tableAfter(`## rampart ${program}\n`).map(([key]) => key)).toEqual(keys);
 });

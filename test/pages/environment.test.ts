@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { expect, test } from "vitest";
-import { distributeKeys } from "../../src/node/distribute/distribute.ts";
+import { DistributeConfiguration } from "../../src/node/distribute/distribute.ts";
 import { gateway } from "../../src/node/gateway/gateway.ts";
 import { ServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
 import { signer } from "../../src/node/signer/signer.ts";
@@ -83,7 +83,7 @@ const opensFile =
 
 test("docs/reference/environment.md says of every file that a configuration names when it is read", () => {
   const named = rows.map(([, file]) => file).join();
-  const keys = [...ServeConfiguration.keys, ...gateway.keys, ...distributeKeys, ...signer.keys];
+  const keys = [...ServeConfiguration.keys, ...gateway.keys, ...DistributeConfiguration.keys, ...signer.keys];
   const files = new Set(keys.filter((key) => /_FILE$|^IMPORT_DIRECTORY$/.test(key)));
   expect([...files].filter((key) => !named.includes(`\`${key}\``))).toEqual([]);
   const sources = globSync("{agent,config,delivery,kubernetes,node,program}/**/*.ts", {

@@ -1,18 +1,18 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { Configuration } from "../../src/config/configuration.ts";
-import { distributeKeys, distributeRestartKeys } from "../../src/node/distribute/distribute.ts";
-import { gatewayKeys, gatewayRestartKeys } from "../../src/node/gateway/gateway-configuration.ts";
+import { DistributeConfiguration } from "../../src/node/distribute/distribute.ts";
+import { GatewayConfiguration } from "../../src/node/gateway/gateway-configuration.ts";
 import { ServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
-import { signerKeys, signerRestartKeys } from "../../src/node/signer/signer-configuration.ts";
+import { SignerConfiguration } from "../../src/node/signer/signer-configuration.ts";
 
 const page = readFileSync(new URL("../../docs/how-to/reload.md", import.meta.url), "utf8");
 
 const programs: [string, readonly string[], readonly string[]][] = [
   ["serve", ServeConfiguration.restartKeys, [...Configuration.keys, ...ServeConfiguration.keys]],
-  ["gateway", gatewayRestartKeys, gatewayKeys],
-  ["distribute", distributeRestartKeys, distributeKeys],
-  ["signer", signerRestartKeys, signerKeys],
+  ["gateway", GatewayConfiguration.restartKeys, GatewayConfiguration.keys],
+  ["distribute", DistributeConfiguration.restartKeys, DistributeConfiguration.keys],
+  ["signer", SignerConfiguration.restartKeys, SignerConfiguration.keys],
 ];
 
 /** The keys in the row of a program. */

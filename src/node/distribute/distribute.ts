@@ -62,36 +62,34 @@ const schema = z.strictObject({
   MONITORING_LISTEN: z.prefault(listenAddress, ":15014"),
 });
 
-/** The names of all keys, in the order of the table in docs/how-to/distribute.md. */
-export const distributeKeys: readonly string[] = Object.keys(schema.shape);
+/** Parses the configuration of `rampart distribute`. */
+export const DistributeConfiguration = {
+  /** The names of all keys, in the order of the table in docs/how-to/distribute.md. */
+  keys: Object.keys(schema.shape),
 
-/** The keys whose changes only a restart applies. */
-export const distributeRestartKeys: readonly string[] = ["MONITORING_LISTEN"];
+  /** The keys whose changes only a restart applies. */
+  restartKeys: ["MONITORING_LISTEN"],
 
-/**
- * Parses the configuration of `rampart distribute`.
- * @param environment The variables by which a pod finds its API server.
- * @throws ConfigurationError with every error.
- */
-export function parseDistributeConfiguration(
-  values: Readonly<Record<string, unknown>>,
-  environment: Environment,
-) {
-  const read = ConfigurationForm.parse(schema, values);
-  return {
-    ...upstreamPlaceOf(read),
-    places: rootPlacesOf(read, environment),
-    monitoringListen: read.MONITORING_LISTEN,
-  };
-}
+  /**
+   * Parses the configuration of `rampart distribute`.
+   * @param environment The variables by which a pod finds its API server.
+   * @throws ConfigurationError with every error.
+   */
+  parse(values: Readonly<Record<string, unknown>>, environment: Environment) {
+    const read = ConfigurationForm.parse(schema, values);
+    return {
+      ...upstreamPlaceOf(read),
+      places: rootPlacesOf(read, environment),
+      monitoringListen: read.MONITORING_LISTEN,
+    };
+  },
+};
 
 /** The parsed configuration of `rampart distribute`. */
-export type DistributeConfiguration = Readonly<ReturnType<typeof parseDistributeConfiguration>>;
+export type DistributeConfiguration = Readonly<ReturnType<typeof DistributeConfiguration.parse>>;
 
 /** `rampart distribute`. */
 export const distribution: FollowingProgram<DistributeConfiguration> = {
-  keys: distributeKeys,
-  restartKeys: distributeRestartKeys,
-  parse: parseDistributeConfiguration,
+  ...DistributeConfiguration,
   start: distribute,
 };

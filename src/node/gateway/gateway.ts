@@ -18,12 +18,7 @@ import { openGuard } from "../limits/guard.ts";
 import { ReplaceableWork } from "../replaceable-work.ts";
 import type { FollowingProgram, RunningServer, ServerContext } from "../server.ts";
 import { countForwardedCalls } from "./forwarded-call.ts";
-import {
-  type GatewayConfiguration,
-  gatewayKeys,
-  gatewayRestartKeys,
-  parseGatewayConfiguration,
-} from "./gateway-configuration.ts";
+import { GatewayConfiguration } from "./gateway-configuration.ts";
 import { beginGatewayWork, type GatewayWork, isBelowRoots } from "./gateway-work.ts";
 import { SlowCalls } from "./slow-calls.ts";
 import { addTrustRoutes, untilEnding } from "./trust-routes.ts";
@@ -41,9 +36,7 @@ export function runGateway(
 
 /** `rampart gateway`. */
 export const gateway: FollowingProgram<GatewayConfiguration> = {
-  keys: gatewayKeys,
-  restartKeys: gatewayRestartKeys,
-  parse: parseGatewayConfiguration,
+  ...GatewayConfiguration,
   start: runGateway,
 };
 

@@ -114,36 +114,36 @@ const schema = z.strictObject({
   MONITORING_LISTEN: z.prefault(listenAddress, ":15014"),
 });
 
-/** The names of all keys, in the order of the table in docs/how-to/signers.md. */
-export const signerKeys: readonly string[] = Object.keys(schema.shape);
+/** Parses the configuration of `rampart signer`. */
+export const SignerConfiguration = {
+  /** The names of all keys, in the order of the table in docs/how-to/signers.md. */
+  keys: Object.keys(schema.shape),
 
-/** The keys whose changes only a restart applies. */
-export const signerRestartKeys: readonly string[] = ["MONITORING_LISTEN"];
+  /** The keys whose changes only a restart applies. */
+  restartKeys: ["MONITORING_LISTEN"],
 
-/**
- * Parses the configuration of the signer.
- * @param environment Where a pod finds its API server.
- * @throws ConfigurationError with every error.
- */
-export function parseSignerConfiguration(
-  values: Readonly<Record<string, unknown>>,
-  environment: Environment,
-) {
-  const read = ConfigurationForm.parse(schema, values);
-  return {
-    ...upstreamAccessOf(read),
-    signers: read.SIGNERS.map(({ maximum_lifetime, ...each }) => ({
-      ...each,
-      maximumSeconds: maximum_lifetime,
-    })),
-    lease: read.LEASE,
-    apiServer: apiServerPlaceOf(read, environment),
-    monitoringListen: read.MONITORING_LISTEN,
-  };
-}
+  /**
+   * Parses the configuration of the signer.
+   * @param environment Where a pod finds its API server.
+   * @throws ConfigurationError with every error.
+   */
+  parse(values: Readonly<Record<string, unknown>>, environment: Environment) {
+    const read = ConfigurationForm.parse(schema, values);
+    return {
+      ...upstreamAccessOf(read),
+      signers: read.SIGNERS.map(({ maximum_lifetime, ...each }) => ({
+        ...each,
+        maximumSeconds: maximum_lifetime,
+      })),
+      lease: read.LEASE,
+      apiServer: apiServerPlaceOf(read, environment),
+      monitoringListen: read.MONITORING_LISTEN,
+    };
+  },
+};
 
 /** The configuration of `rampart signer`. Its only secrets, two tokens, are in files. */
-export type SignerConfiguration = Readonly<ReturnType<typeof parseSignerConfiguration>>;
+export type SignerConfiguration = Readonly<ReturnType<typeof SignerConfiguration.parse>>;
 
 /** A signer name of Kubernetes, and the requests that it answers. */
 export type SignerName = SignerConfiguration["signers"][number];

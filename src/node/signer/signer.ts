@@ -18,12 +18,7 @@ import { type FollowingProgram, monitorWork, type ServerContext } from "../serve
 import { type Answered, answerRequests, type SignerWork } from "./answers.ts";
 import { leaseObject, leaseSeconds } from "./lease-object.ts";
 import { signingOnce } from "./signed-certificates.ts";
-import {
-  parseSignerConfiguration,
-  type SignerConfiguration,
-  signerKeys,
-  signerRestartKeys,
-} from "./signer-configuration.ts";
+import { SignerConfiguration } from "./signer-configuration.ts";
 
 /**
  * Answers the requests of Kubernetes for certificates of its signer names, by asking the CA. It holds no
@@ -51,9 +46,7 @@ export function runSigner(
 
 /** `rampart signer`. */
 export const signer: FollowingProgram<SignerConfiguration> = {
-  keys: signerKeys,
-  restartKeys: signerRestartKeys,
-  parse: parseSignerConfiguration,
+  ...SignerConfiguration,
   start: runSigner,
 };
 

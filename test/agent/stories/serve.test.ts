@@ -3,7 +3,7 @@ import { rm, writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import type { Environment } from "../../../src/agent/configuration/environment.ts";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
-import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
+import { GatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import { environmentIn, startTestAgent } from "../../testkit/agent/running-agent.ts";
 import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
 import { patientLimits } from "../../testkit/ca/patient-limits.ts";
@@ -43,7 +43,7 @@ async function startGateway(): Promise<number> {
   const folder = await temporaryFolder();
   await writeToken(folder, "istio-system:rampart-gateway");
   await writeFile(`${folder}/roots.pem`, await served.bundle());
-  const configuration = parseGatewayConfiguration({
+  const configuration = GatewayConfiguration.parse({
     UPSTREAM: `https://localhost:${served.port}`,
     UPSTREAM_CA_FILE: `${folder}/roots.pem`,
     TOKEN_FILE: `${folder}/token`,

@@ -1,10 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { EventLog } from "../../../src/ca/issuance/event-log.ts";
-import {
-  distribute,
-  parseDistributeConfiguration,
-} from "../../../src/node/distribute/distribute.ts";
+import { DistributeConfiguration, distribute } from "../../../src/node/distribute/distribute.ts";
 import type { Scene } from "./cluster/scene.ts";
 
 /** Runs `rampart distribute` in the cluster of the scene, with this token there, while the work runs. */
@@ -17,7 +14,7 @@ export async function distributing<T>(
   const [caFile, tokenFile] = [join(folder, "ca.crt"), join(folder, "distribute-token")];
   await writeFile(caFile, plane.ca);
   await writeFile(tokenFile, token);
-  const configuration = parseDistributeConfiguration(
+  const configuration = DistributeConfiguration.parse(
     {
       ...values,
       KUBERNETES_SERVER: plane.server,

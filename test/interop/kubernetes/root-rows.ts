@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
-import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
+import { GatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { until } from "../../testkit/time/until.ts";
@@ -103,7 +103,7 @@ const byGateway: Deliver = async (scene, work) => {
   await writeFile(tokenFile, await mint(plane, "istio-system", name, { audiences: [] }));
   await writeFile(join(folder, "ca.crt"), plane.ca);
   await serving(scene, "no-token", async (served) => {
-    const configuration = parseGatewayConfiguration({
+    const configuration = GatewayConfiguration.parse({
       UPSTREAM: `http://127.0.0.1:${served.monitoringPort}`,
       TOKEN_FILE: tokenFile,
       LISTEN: "127.0.0.1:0",

@@ -3,10 +3,7 @@ import { join } from "node:path";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { foundIfEmpty } from "../../../src/ca/rotation/rotate.ts";
 import { pause } from "../../../src/foundation/pause.ts";
-import {
-  distribute,
-  parseDistributeConfiguration,
-} from "../../../src/node/distribute/distribute.ts";
+import { DistributeConfiguration, distribute } from "../../../src/node/distribute/distribute.ts";
 import { followUpstreamTrust } from "../../../src/node/distribute/upstream-trust.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
@@ -62,7 +59,7 @@ async function start(values: Record<string, unknown> = { CRL_CONFIG_MAPS: true }
     const answer = await ca.app.request(url);
     response.writeHead(answer.status).end(await answer.text());
   });
-  const configuration = parseDistributeConfiguration(
+  const configuration = DistributeConfiguration.parse(
     {
       UPSTREAM: upstream.origin,
       KUBERNETES_SERVER: api.origin,

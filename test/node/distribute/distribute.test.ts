@@ -1,11 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import {
-  type DistributeConfiguration,
-  distribute,
-  parseDistributeConfiguration,
-} from "../../../src/node/distribute/distribute.ts";
+import { DistributeConfiguration, distribute } from "../../../src/node/distribute/distribute.ts";
 import type { RunningProgram } from "../../../src/program/program.ts";
 import { Runtime } from "../../../src/program/runtime.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
@@ -58,7 +54,7 @@ async function start(values: Record<string, unknown> = {}): Promise<void> {
 }
 
 function configurationWith(values: Record<string, unknown>): DistributeConfiguration {
-  return parseDistributeConfiguration(
+  return DistributeConfiguration.parse(
     {
       UPSTREAM: upstream.origin,
       KUBERNETES_SERVER: api.origin,

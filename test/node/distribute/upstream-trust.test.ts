@@ -5,17 +5,14 @@ import * as x509 from "@peculiar/x509";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { pause } from "../../../src/foundation/pause.ts";
 import type { RootsReport } from "../../../src/node/distribute/delivery-progress.ts";
-import {
-  distribute,
-  parseDistributeConfiguration,
-} from "../../../src/node/distribute/distribute.ts";
+import { DistributeConfiguration, distribute } from "../../../src/node/distribute/distribute.ts";
 import { refreshRoots } from "../../../src/node/distribute/roots-delivery.ts";
 import {
   followUpstreamTrust,
   type UpstreamTrust,
 } from "../../../src/node/distribute/upstream-trust.ts";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
-import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
+import { GatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { patientLimits } from "../../testkit/ca/patient-limits.ts";
 import {
@@ -88,7 +85,7 @@ async function startDistribute(upstream: string, clock = () => crlTime) {
     MONITORING_LISTEN: "127.0.0.1:0",
     CRL_CONFIG_MAPS: true,
   };
-  const running = await distribute(parseDistributeConfiguration(values, {}), context(log, clock));
+  const running = await distribute(DistributeConfiguration.parse(values, {}), context(log, clock));
   onTestFinished(() => running.close(100));
   const held = () => ({
     roots: Object(api.configMapIn("shop")?.data)["root-cert.pem"],
@@ -205,7 +202,7 @@ async function startGateway(upstream: string) {
     LIMITS: patientLimits,
   };
   const begun = Date.now();
-  const gateway = await runGateway(parseGatewayConfiguration(values), {
+  const gateway = await runGateway(GatewayConfiguration.parse(values), {
     ...context(),
     clock: () => new Date(crlTime.getTime() + Date.now() - begun),
   });

@@ -5,12 +5,9 @@ import { variableNames } from "../../../src/agent/configuration/environment.ts";
 import { Configuration } from "../../../src/config/configuration.ts";
 import { ConfigurationError } from "../../../src/foundation/errors.ts";
 import { ConfigurationFile, unreadVariables } from "../../../src/node/files/configuration-file.ts";
-import {
-  gatewayKeys,
-  parseGatewayConfiguration,
-} from "../../../src/node/gateway/gateway-configuration.ts";
+import { GatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import { ServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
-import { signerKeys } from "../../../src/node/signer/signer-configuration.ts";
+import { SignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
@@ -28,7 +25,7 @@ const inNamespace = {
 const serveWith = (changes: Values) =>
   ServeConfiguration.parse({ ISSUERS, KEK, STORE_DIRECTORY: "/store", ...changes });
 const gatewayWith = (changes: Values) =>
-  parseGatewayConfiguration({ UPSTREAM: "https://ca.test", ...changes });
+  GatewayConfiguration.parse({ UPSTREAM: "https://ca.test", ...changes });
 
 async function faultsOf(work: () => unknown): Promise<readonly string[]> {
   try {
@@ -149,8 +146,8 @@ describe("a configuration file", () => {
     delete environment["TRUST_DOMAIN"];
     for (const keys of [
       [...Configuration.keys, ...ServeConfiguration.keys],
-      gatewayKeys,
-      signerKeys,
+      GatewayConfiguration.keys,
+      SignerConfiguration.keys,
     ]) {
       expect(unreadVariables(keys, environment)).toEqual([]);
     }
@@ -294,11 +291,11 @@ describe("the configuration of a gateway", () => {
 
   test("delivers roots to the cluster of its pod, if it delivers any", () => {
     const values = { UPSTREAM: "https://ca.test", DELIVER_ROOTS: true };
-    expect(parseGatewayConfiguration(values, inCluster)).toMatchObject({
+    expect(GatewayConfiguration.parse(values, inCluster)).toMatchObject({
       rootPlaces: { server: "https://[fd00::1]:6443", configMap: "istio-ca-root-cert" },
       isReadyWithRoots: false,
     });
-    expect(parseGatewayConfiguration({ UPSTREAM: "https://ca.test" }, inCluster)).toMatchObject({
+    expect(GatewayConfiguration.parse({ UPSTREAM: "https://ca.test" }, inCluster)).toMatchObject({
       rootPlaces: undefined,
     });
   });

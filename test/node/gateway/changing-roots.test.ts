@@ -5,7 +5,7 @@ import { Composition } from "../../../src/config/composition.ts";
 import { Configuration } from "../../../src/config/configuration.ts";
 import { FileStore } from "../../../src/node/files/file-store.ts";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
-import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
+import { GatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { taintSigner } from "../../testkit/agent/taint-signer.ts";
@@ -55,7 +55,7 @@ async function startBoth() {
     MONITORING_LISTEN: "127.0.0.1:0",
     LIMITS: patientLimits,
   };
-  const configuration = parseGatewayConfiguration(values);
+  const configuration = GatewayConfiguration.parse(values);
   let now = clock();
   const run = () => runGateway(configuration, { log: createEventRecorder(), clock: () => now });
   let gateway = await run();

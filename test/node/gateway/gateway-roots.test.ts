@@ -2,10 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
-import {
-  type GatewayConfiguration,
-  parseGatewayConfiguration,
-} from "../../../src/node/gateway/gateway-configuration.ts";
+import { GatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import type { RunningServer } from "../../../src/node/server.ts";
 import { Runtime } from "../../../src/program/runtime.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
@@ -58,7 +55,7 @@ afterEach(async () => {
 });
 
 const configurationWith = (values: Record<string, unknown>) =>
-  parseGatewayConfiguration({
+  GatewayConfiguration.parse({
     UPSTREAM: `https://localhost:${served.port}`,
     UPSTREAM_CA_FILE: join(folder, "roots.pem"),
     TOKEN_FILE: join(folder, "token"),

@@ -5,10 +5,7 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
-import {
-  type GatewayConfiguration,
-  parseGatewayConfiguration,
-} from "../../../src/node/gateway/gateway-configuration.ts";
+import { GatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import type { RunningServer } from "../../../src/node/server.ts";
 import { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
 import { Runtime } from "../../../src/program/runtime.ts";
@@ -50,7 +47,7 @@ let port: number;
 const service = () => ({ key, now: () => new Date() });
 
 function configurationWith(UPSTREAM: string, values: object = {}): GatewayConfiguration {
-  return parseGatewayConfiguration({
+  return GatewayConfiguration.parse({
     UPSTREAM,
     UPSTREAM_CA_FILE: join(directory, "roots.pem"),
     TOKEN_FILE: join(directory, "token"),

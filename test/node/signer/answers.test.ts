@@ -10,7 +10,7 @@ import type { CertificateSource } from "../../../src/node/gateway/certificate-so
 import { answerRequests, type SignerWork } from "../../../src/node/signer/answers.ts";
 import { Issuers } from "../../../src/node/signer/cert-manager-issuers.ts";
 import { signingOnce } from "../../../src/node/signer/signed-certificates.ts";
-import { parseSignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
+import { SignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
 import { issueFor } from "../../testkit/ca/issue-for-signer.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import {
@@ -87,7 +87,7 @@ function memoryApi(collections: Readonly<Record<string, readonly unknown[]>>) {
 function configurationOf(signer: object, isAlone = false) {
   const rules = "cert_manager" in signer && { cert_manager: [{ namespaces: ["beside"] }] };
   const beside = { name: "beside.example.com/workload", ...signer, ...rules };
-  return parseSignerConfiguration(
+  return SignerConfiguration.parse(
     {
       UPSTREAM: "https://ca.test",
       KUBERNETES_SERVER: "https://api.test",

@@ -10,14 +10,14 @@ import {
   type CertManagerRequest,
   parseCertManagerRequest,
 } from "../../../src/node/signer/cert-manager-request.ts";
-import { parseSignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
+import { SignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
 import { issueFor } from "../../testkit/ca/issue-for-signer.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { podUid } from "../../testkit/callers/pod-key.ts";
 import { withBrokenSignature } from "../../testkit/callers/workload.ts";
 import { certManagerRequestJson, emptyCsr } from "../../testkit/kubernetes/certificate-requests.ts";
 
-const configuration = parseSignerConfiguration(
+const configuration = SignerConfiguration.parse(
   {
     UPSTREAM: "https://ca.test",
     KUBERNETES_SERVER: "https://api.test",

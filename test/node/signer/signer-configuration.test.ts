@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { ConfigurationError } from "../../../src/foundation/errors.ts";
-import { parseSignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
+import { SignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
 
 const inCluster = { KUBERNETES_SERVICE_HOST: "10.0.0.1" };
 const name = "mesh.example.com/workload";
@@ -8,7 +8,7 @@ const pods = {};
 const least = { UPSTREAM: "https://ca.test", SIGNERS: [{ name, pods }] };
 
 test("a signer of pods needs no more than its name", () => {
-  expect(parseSignerConfiguration(least, inCluster)).toEqual({
+  expect(SignerConfiguration.parse(least, inCluster)).toEqual({
     trustDomain: "cluster.local",
     upstream: "https://ca.test",
     upstreamRootsFile: undefined,
@@ -93,12 +93,12 @@ describe("a configuration", () => {
     ["of a CA without TLS", { UPSTREAM: "http://ca.test" }, "UPSTREAM"],
     ["with a mistyped key", one({ pod: {} }), "SIGNERS[0].pod"],
   ])("%s is refused", (_, changes, place) => {
-    const parse = () => parseSignerConfiguration({ ...least, ...changes }, inCluster);
+    const parse = () => SignerConfiguration.parse({ ...least, ...changes }, inCluster);
     expect(parse).toThrow(ConfigurationError);
     expect(parse).toThrow(`${place}: `);
   });
 
   test("outside of a cluster needs the address of the API server", () => {
-    expect(() => parseSignerConfiguration(least, {})).toThrow("KUBERNETES_SERVER: is required");
+    expect(() => SignerConfiguration.parse(least, {})).toThrow("KUBERNETES_SERVER: is required");
   });
 });

@@ -4,7 +4,7 @@ import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
 import { pause } from "../../../src/foundation/pause.ts";
 import { runSigner } from "../../../src/node/signer/signer.ts";
-import { parseSignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
+import { SignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
 import { createTokenKey, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
@@ -35,7 +35,7 @@ async function startApi() {
 }
 
 const configurationOf = (KUBERNETES_SERVER: string, token: string) =>
-  parseSignerConfiguration(
+  SignerConfiguration.parse(
     {
       UPSTREAM: "http://127.0.0.1:9",
       MONITORING_LISTEN: "127.0.0.1:0",

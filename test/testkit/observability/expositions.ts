@@ -3,14 +3,11 @@ import { join } from "node:path";
 import type { Registry } from "prom-client";
 import { AgentMetrics } from "../../../src/agent/status/metrics.ts";
 import { XdsStatus } from "../../../src/agent/xds/xds-status.ts";
-import {
-  distribute,
-  parseDistributeConfiguration,
-} from "../../../src/node/distribute/distribute.ts";
+import { DistributeConfiguration, distribute } from "../../../src/node/distribute/distribute.ts";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
-import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
+import { GatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import { runSigner } from "../../../src/node/signer/signer.ts";
-import { parseSignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
+import { SignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
 import { Lifetime } from "../../../src/program/lifetime.ts";
 import { openTelemetry } from "../../../src/program/otlp/telemetry.ts";
 import { serveCa, unchangedConfiguration } from "../ca/served-ca.ts";
@@ -74,7 +71,7 @@ export async function startScraped(collector = "http://127.0.0.1:9"): Promise<Sc
   const values = { ISSUERS: [pushed], [credential]: "token" };
   const served = await serveCa(values, undefined, "both", await telemetryOf("serve"));
   const gateway = await runGateway(
-    parseGatewayConfiguration({
+    GatewayConfiguration.parse({
       ...away,
       ...api,
       LISTEN: "127.0.0.1:0",
@@ -85,7 +82,7 @@ export async function startScraped(collector = "http://127.0.0.1:9"): Promise<Sc
   );
   // The gateway never gets a certificate, and its address rejects when it ends.
   gateway.address.catch(() => {});
-  const distributing = await distribute(parseDistributeConfiguration({ ...away, ...api }, {}), {
+  const distributing = await distribute(DistributeConfiguration.parse({ ...away, ...api }, {}), {
     ...context,
     telemetry: await telemetryOf("distribute"),
   });
@@ -93,7 +90,7 @@ export async function startScraped(collector = "http://127.0.0.1:9"): Promise<Sc
   (await telemetryOf("agent"))?.begin(agent);
   const services = [{ account: "a/b", dns_names: ["x.a.svc"] }];
   const signing = await runSigner(
-    parseSignerConfiguration(
+    SignerConfiguration.parse(
       { ...away, ...api, TOKEN_FILE: token, SIGNERS: [{ name: "example.com/x", services }] },
       {},
     ),

@@ -5,7 +5,7 @@ import { stringify } from "smol-toml";
 import { expect, onTestFinished, test } from "vitest";
 import { runCommand } from "../../../../src/cli/rampart.ts";
 import { runGateway } from "../../../../src/node/gateway/gateway.ts";
-import { parseGatewayConfiguration } from "../../../../src/node/gateway/gateway-configuration.ts";
+import { GatewayConfiguration } from "../../../../src/node/gateway/gateway-configuration.ts";
 import { createLambda } from "../../../../src/node/lambda/lambda.ts";
 import { patientLimits } from "../../../testkit/ca/patient-limits.ts";
 import { serveCa } from "../../../testkit/ca/served-ca.ts";
@@ -68,7 +68,7 @@ test("finds a served CA good through a gateway, over native gRPC as well", async
   await writeFile(roots, await served.bundle());
   await writeFile(join(folder, "token"), await token("istio-system:rampart-gateway"));
   const gateway = await runGateway(
-    parseGatewayConfiguration({
+    GatewayConfiguration.parse({
       UPSTREAM: `https://localhost:${served.port}`,
       UPSTREAM_CA_FILE: roots,
       TOKEN_FILE: join(folder, "token"),

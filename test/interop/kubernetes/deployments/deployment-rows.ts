@@ -6,10 +6,10 @@ import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { parse as parseToml } from "smol-toml";
 import { parse as parseYaml } from "yaml";
-import { parseDistributeConfiguration } from "../../../../src/node/distribute/distribute.ts";
-import { parseGatewayConfiguration } from "../../../../src/node/gateway/gateway-configuration.ts";
+import { DistributeConfiguration } from "../../../../src/node/distribute/distribute.ts";
+import { GatewayConfiguration } from "../../../../src/node/gateway/gateway-configuration.ts";
 import { ServeConfiguration } from "../../../../src/node/serve/serve-configuration.ts";
-import { parseSignerConfiguration } from "../../../../src/node/signer/signer-configuration.ts";
+import { SignerConfiguration } from "../../../../src/node/signer/signer-configuration.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { runWell } from "../../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../../testkit/temporary-folder.ts";
@@ -238,9 +238,9 @@ async function configuresPrograms({ helm }: Tools): Promise<void> {
   const environment = { KUBERNETES_SERVICE_HOST: "10.0.0.1" };
   const serve = ServeConfiguration.parse({ ...valuesOf("rampart.toml"), KEK: randomKek() });
   assert.equal(serve.limits.connections, 2000);
-  parseGatewayConfiguration(valuesOf("gateway.toml"), environment);
-  parseDistributeConfiguration(valuesOf("distribute.toml"), environment);
-  parseSignerConfiguration(valuesOf("signer.toml"), environment);
+  GatewayConfiguration.parse(valuesOf("gateway.toml"), environment);
+  DistributeConfiguration.parse(valuesOf("distribute.toml"), environment);
+  SignerConfiguration.parse(valuesOf("signer.toml"), environment);
   assert.equal(files.size, 5);
 }
 

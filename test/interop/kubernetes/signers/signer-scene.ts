@@ -3,7 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
 import { runSigner } from "../../../../src/node/signer/signer.ts";
-import { parseSignerConfiguration } from "../../../../src/node/signer/signer-configuration.ts";
+import { SignerConfiguration } from "../../../../src/node/signer/signer-configuration.ts";
 import type { RunningProgram } from "../../../../src/program/program.ts";
 import { type ServedCa, serveCa, servedName } from "../../../testkit/ca/served-ca.ts";
 import { emptyCsr } from "../../../testkit/kubernetes/certificate-requests.ts";
@@ -97,7 +97,7 @@ export async function setSignerScene(
   return {
     ca,
     start: async (SIGNERS) => {
-      const configuration = parseSignerConfiguration(keysWith(SIGNERS), {});
+      const configuration = SignerConfiguration.parse(keysWith(SIGNERS), {});
       const log = createEventRecorder();
       const listener = await runSigner(configuration, { log, clock: () => new Date() });
       running.push(listener);
