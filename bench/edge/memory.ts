@@ -1,7 +1,7 @@
 import { startKeyServer } from "../key-server.ts";
 import { everyToken } from "../loads.ts";
 import type { Row } from "../measurement/report.ts";
-import { type Cluster, createCluster, createWorkload } from "../workload.ts";
+import { createCluster, createWorkload } from "../workload.ts";
 import { startEdge } from "./edge.ts";
 import { inspectHeap } from "./isolate-heap.ts";
 
@@ -28,7 +28,8 @@ export async function memoryRows(): Promise<Row[]> {
     await edge.send("/bench/first-authority", {}, "");
     const heap = await inspectHeap(await edge.inspectorUrl(), edge.storeReads);
     const workload = await createWorkload(await createCluster("https://any.example", "ES256"));
-    const load = everyToken(edge, await tokensOf(clusters), workload);
+    const tokens = await Promise.all(clusters.map((cluster) => cluster.mintToken("bench")));
+    const load = everyToken(edge, tokens, workload);
     await load(requestCount / 2);
     const half = await heap.liveMebibytes();
     await load(requestCount / 2);
@@ -48,8 +49,4 @@ export async function memoryRows(): Promise<Row[]> {
     await edge.close();
     keyServer.close();
   }
-}
-
-function tokensOf(clusters: readonly Cluster[]): Promise<string[]> {
-  return Promise.all(clusters.map((cluster) => cluster.mintToken("bench")));
 }

@@ -9,42 +9,112 @@ import type { Peer, RpcRequest } from "../../transport/rpc/rpc.ts";
 import type { Permit } from "../limits/exchanges.ts";
 import type { Routes, StreamedResponse } from "./routes.ts";
 
-/** The origin of every request URL. No route reads the host of a request. */
-export const anyOrigin = "https://rampart";
+/** The acts and rules that servers of both versions of HTTP share. */
+export const HttpExchange = {
+  /** The origin of every request URL. No route reads the host of a request. */
+  anyOrigin: "https://rampart",
 
-/** Whether a request names a path, and a method that the constructor of `Request` takes. */
-export function isTarget(target: string, method: string): boolean {
-  return target.startsWith("/") && !/^(?:CONNECT|TRACE|TRACK)$/i.test(method);
-}
+  /** Whether a request names a path, and a method that the constructor of `Request` takes. */
+  isTarget(target: string, method: string): boolean {
+    return target.startsWith("/") && !/^(?:CONNECT|TRACE|TRACK)$/i.test(method);
+  },
 
-/** The path of a target, without its query. */
-export const targetPath = (target: string): string => target.split("?", 1)[0] ?? target;
+  /** The path of a target, without its query. */
+  targetPath: (target: string): string => target.split("?", 1)[0] ?? target,
 
-/** The error of a call whose caller has hung up. */
-export function callerGone(): ConnectError {
-  return new ConnectError("the caller is gone", Code.Canceled);
-}
+  /** The error of a call whose caller has hung up. */
+  callerGone(): ConnectError {
+    return new ConnectError("the caller is gone", Code.Canceled);
+  },
 
-/**
- * Reads and discards the rest of a request, up to the size of a message or the timeout. A server may answer and reset a
- * stream while its request is still being sent (RFC 9113 §8.1), but curl takes that for a failure. HTTP/1.1 has no
- * reset.
- */
-export async function skipRest(stream: Readable, timeoutMilliseconds: number): Promise<void> {
-  if (stream.readableEnded || stream.destroyed) return;
-  const skipped = Promise.withResolvers<void>();
-  const timer = setTimeout(skipped.resolve, timeoutMilliseconds);
-  let octets = 0;
-  stream.on("data", (chunk: Buffer) => {
-    octets += chunk.length;
-    if (octets > RequestBody.maximumOctets) skipped.resolve();
-  });
-  stream.once("end", skipped.resolve);
-  stream.once("close", skipped.resolve);
-  stream.resume();
-  await skipped.promise;
-  clearTimeout(timer);
-}
+  /**
+   * Reads and discards the rest of a request, up to the size of a message or the timeout. A server may answer and reset a
+   * stream while its request is still being sent (RFC 9113 §8.1), but curl takes that for a failure. HTTP/1.1 has no
+   * reset.
+   */
+  async skipRest(stream: Readable, timeoutMilliseconds: number): Promise<void> {
+    if (stream.readableEnded || stream.destroyed) return;
+    const skipped = Promise.withResolvers<void>();
+    const timer = setTimeout(skipped.resolve, timeoutMilliseconds);
+    let octets = 0;
+    stream.on("data", (chunk: Buffer) => {
+      octets += chunk.length;
+      if (octets > RequestBody.maximumOctets) skipped.resolve();
+    });
+    stream.once("end", skipped.resolve);
+    stream.once("close", skipped.resolve);
+    stream.resume();
+    await skipped.promise;
+    clearTimeout(timer);
+  },
+
+  /** Whether the stream is closed, so that further writes are useless. */
+  isOver: ({ destroyed, closed }: Writable): boolean => destroyed || closed,
+
+  /** Writes a chunk, whose octets are counted until the caller has read it. */
+  async writeChunk(
+    stream: Writable,
+    chunk: Uint8Array,
+    { reserve: hold }: Pick<Permit, "reserve">,
+  ): Promise<void> {
+    hold(chunk.length);
+    if (HttpExchange.isOver(stream)) return;
+    await written(stream, chunk);
+    hold(-chunk.length);
+  },
+
+  /**
+   * Sends the body of a response as fast as its client reads it. A slow client keeps two chunks of a large body in
+   * memory, and one chunk of a body that all clients share, because encryption copies it. The last chunk is sent with
+   * END_STREAM.
+   */
+  async sendBody(
+    stream: Writable,
+    response: Response,
+    permit: Pick<Permit, "reserve">,
+    ended: () => void = () => {},
+  ): Promise<void> {
+    const shared = SharedOctets.of(response);
+    let last: Uint8Array | undefined;
+    for await (const chunk of shared ? SharedOctets.parts(shared) : (response.body ?? [])) {
+      if (last) await HttpExchange.writeChunk(stream, last, permit);
+      if (HttpExchange.isOver(stream)) return;
+      last = chunk;
+    }
+    permit.reserve(last?.length ?? 0);
+    if (!HttpExchange.isOver(stream)) stream.end(last, ended);
+  },
+
+  /** Logs an internal error. Do not call it for errors that a peer causes. */
+  logFault({ log }: Routes, error: unknown): void {
+    log.operation({ event: "http-fault", level: "error", detail: messageOf(error) });
+  },
+
+  /**
+   * Answers a request once its address has a turn: by the RPC of its path, or else by the fetch handler.
+   *
+   * @returns `undefined` if the caller has gone, or was refused.
+   */
+  async answer(
+    { rpcs, fetch }: Routes,
+    { path, incoming, headers, call, peer, permit }: Arrival,
+  ): Promise<StreamedResponse | Response | undefined> {
+    const rpc = rpcs.get(path);
+    if (rpc) {
+      const body = await bodyOf(incoming, headers, permit.reserve);
+      return permit.inTurn(() => rpc({ ...call(), body }));
+    }
+    // Discards the body, which only RPCs read: unread chunks would take more memory than their content.
+    incoming.resume();
+    return permit.inTurn(async (yieldTurn) => {
+      const { method, url, headers: fields, signal } = call();
+      const request = new Request(url, { method, headers: fields(), signal });
+      // `Request` resolves dot segments, but only one spelling of a path is accepted.
+      if (pathOf(request) !== path) return new Response("not found\n", { status: 404 });
+      return fetch(request, { ...peer, yieldTurn });
+    });
+  },
+};
 
 /**
  * Writes a chunk. Resolves once the socket has it or the stream is closed, also by a reset. It does not rely on
@@ -61,48 +131,6 @@ function written(stream: Writable, chunk: Uint8Array): Promise<void> {
   });
 }
 
-/** Whether the stream is closed, so that further writes are useless. */
-export const isOver = ({ destroyed, closed }: Writable): boolean => destroyed || closed;
-
-/** Writes a chunk, whose octets are counted until the caller has read it. */
-export async function writeChunk(
-  stream: Writable,
-  chunk: Uint8Array,
-  { reserve: hold }: Pick<Permit, "reserve">,
-): Promise<void> {
-  hold(chunk.length);
-  if (isOver(stream)) return;
-  await written(stream, chunk);
-  hold(-chunk.length);
-}
-
-/**
- * Sends the body of a response as fast as its client reads it. A slow client keeps two chunks of a large body in
- * memory, and one chunk of a body that all clients share, because encryption copies it. The last chunk is sent with
- * END_STREAM.
- */
-export async function sendBody(
-  stream: Writable,
-  response: Response,
-  permit: Pick<Permit, "reserve">,
-  ended: () => void = () => {},
-): Promise<void> {
-  const shared = SharedOctets.of(response);
-  let last: Uint8Array | undefined;
-  for await (const chunk of shared ? SharedOctets.parts(shared) : (response.body ?? [])) {
-    if (last) await writeChunk(stream, last, permit);
-    if (isOver(stream)) return;
-    last = chunk;
-  }
-  permit.reserve(last?.length ?? 0);
-  if (!isOver(stream)) stream.end(last, ended);
-}
-
-/** Logs an internal error. Do not call it for errors that a peer causes. */
-export function logHttpFault({ log }: Routes, error: unknown): void {
-  log.operation({ event: "http-fault", level: "error", detail: messageOf(error) });
-}
-
 /** A request whose head has arrived, in either version of HTTP. */
 interface Arrival {
   readonly path: string;
@@ -112,31 +140,6 @@ interface Arrival {
   readonly call: () => Omit<RpcRequest, "body">;
   readonly peer: Peer;
   readonly permit: Permit;
-}
-
-/**
- * Answers a request once its address has a turn: by the RPC of its path, or else by the fetch handler.
- *
- * @returns `undefined` if the caller has gone, or was refused.
- */
-export async function answerOf(
-  { rpcs, fetch }: Routes,
-  { path, incoming, headers, call, peer, permit }: Arrival,
-): Promise<StreamedResponse | Response | undefined> {
-  const rpc = rpcs.get(path);
-  if (rpc) {
-    const body = await bodyOf(incoming, headers, permit.reserve);
-    return permit.inTurn(() => rpc({ ...call(), body }));
-  }
-  // Discards the body, which only RPCs read: unread chunks would take more memory than their content.
-  incoming.resume();
-  return permit.inTurn(async (yieldTurn) => {
-    const { method, url, headers: fields, signal } = call();
-    const request = new Request(url, { method, headers: fields(), signal });
-    // `Request` resolves dot segments, but only one spelling of a path is accepted.
-    if (pathOf(request) !== path) return new Response("not found\n", { status: 404 });
-    return fetch(request, { ...peer, yieldTurn });
-  });
 }
 
 /**
@@ -188,7 +191,7 @@ export function bodyOf(
       hold(chunk.length);
       if (octets > RequestBody.maximumOctets) refuse(RequestBody.tooLarge);
     };
-    const cut = (): void => refuse(callerGone);
+    const cut = (): void => refuse(HttpExchange.callerGone);
     const end = (): void => settle(async () => wholeOf(chunks));
     const timeoutMs = timeoutOf(headers);
     const timer = timeoutMs && setTimeout(() => refuse(RequestBody.tooSlow), timeoutMs);

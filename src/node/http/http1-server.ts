@@ -8,18 +8,7 @@ import type { Connection } from "../limits/connections.ts";
 import type { Exchange, Permit } from "../limits/exchanges.ts";
 import { type Guard, track } from "../limits/guard.ts";
 import { bodyTimeoutOf, longBanMilliseconds } from "../limits/limits.ts";
-import {
-  answerOf,
-  anyOrigin,
-  callerGone,
-  isOver,
-  isTarget,
-  logHttpFault,
-  sendBody,
-  skipRest,
-  targetPath,
-  writeChunk,
-} from "./http-exchange.ts";
+import { HttpExchange } from "./http-exchange.ts";
 import { partsOf, type Routes, type StreamedResponse } from "./routes.ts";
 
 /** How long a connection may be idle between two requests, in milliseconds. */
@@ -78,7 +67,7 @@ export function createHttp1Server(
     answer(routes, { incoming: request, outgoing: response, peer, permit, restTimeout }).catch(
       (error: unknown) => {
         response.destroy();
-        logHttpFault(routes, error);
+        HttpExchange.logFault(routes, error);
       },
     );
   });
@@ -134,20 +123,20 @@ interface Arrived {
 async function answer(routes: Routes, arrived: Arrived): Promise<void> {
   const { incoming, outgoing, peer, permit } = arrived;
   const { url: target = "", method = "", headers, httpVersion, rawHeaders } = incoming;
-  if (!isTarget(target, method)) {
+  if (!HttpExchange.isTarget(target, method)) {
     outgoing.writeHead(400).end();
     return;
   }
   const call = () => {
     const header = RawHeaders.toHeaders(rawHeaders);
     const contextValues = createContextValues().set(Peer.key, peer);
-    const [url, signal] = [`${anyOrigin}${target}`, hangUpOf(outgoing)];
+    const [url, signal] = [`${HttpExchange.anyOrigin}${target}`, hangUpOf(outgoing)];
     return { httpVersion, method, url, header, headers: () => header, signal, contextValues };
   };
   // Native gRPC needs HTTP/2.
   const known = RequestBody.isGrpc(headers["content-type"]) ? withoutRpcs(routes) : routes;
-  const arrival = { path: targetPath(target), incoming, headers, call, peer, permit };
-  const response = await answerOf(known, arrival);
+  const arrival = { path: HttpExchange.targetPath(target), incoming, headers, call, peer, permit };
+  const response = await HttpExchange.answer(known, arrival);
   if (response instanceof Response) await sendResponse(arrived, response);
   else if (response) await sendRpcResponse(arrived, response);
 }
@@ -156,7 +145,7 @@ const withoutRpcs = (routes: Routes): Routes => ({ ...routes, rpcs: new Map() })
 
 /** Discards the rest of a request. If more is still coming, the connection cannot be reused. */
 async function readOut({ incoming, outgoing, restTimeout }: Arrived): Promise<void> {
-  await skipRest(incoming, restTimeout);
+  await HttpExchange.skipRest(incoming, restTimeout);
   if (!incoming.readableEnded) outgoing.shouldKeepAlive = false;
 }
 
@@ -164,9 +153,9 @@ async function readOut({ incoming, outgoing, restTimeout }: Arrived): Promise<vo
 function hangUpOf(outgoing: ServerResponse): AbortSignal {
   const abort = new AbortController();
   outgoing.once("close", () => {
-    if (!outgoing.writableEnded) abort.abort(callerGone());
+    if (!outgoing.writableEnded) abort.abort(HttpExchange.callerGone());
   });
-  outgoing.once(refused, () => abort.abort(callerGone()));
+  outgoing.once(refused, () => abort.abort(HttpExchange.callerGone()));
   return abort.signal;
 }
 
@@ -175,7 +164,7 @@ async function sendResponse(arrived: Arrived, response: Response): Promise<void>
   await readOut(arrived);
   if (outgoing.headersSent || outgoing.destroyed) return;
   outgoing.writeHead(response.status, [...response.headers].flat());
-  await sendBody(outgoing, response, permit);
+  await HttpExchange.sendBody(outgoing, response, permit);
 }
 
 async function sendRpcResponse(arrived: Arrived, response: StreamedResponse): Promise<void> {
@@ -190,8 +179,8 @@ async function sendRpcResponse(arrived: Arrived, response: StreamedResponse): Pr
     return;
   }
   for await (const chunk of body ?? []) {
-    if (isOver(outgoing)) return;
-    await writeChunk(outgoing, chunk, permit);
+    if (HttpExchange.isOver(outgoing)) return;
+    await HttpExchange.writeChunk(outgoing, chunk, permit);
   }
   outgoing.end();
 }

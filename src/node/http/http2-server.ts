@@ -13,18 +13,7 @@ import type { Connection } from "../limits/connections.ts";
 import type { Exchange, Permit } from "../limits/exchanges.ts";
 import { type Guard, track } from "../limits/guard.ts";
 import { bodyTimeoutOf } from "../limits/limits.ts";
-import {
-  answerOf,
-  anyOrigin,
-  callerGone,
-  isOver,
-  isTarget,
-  logHttpFault,
-  sendBody,
-  skipRest,
-  targetPath,
-  writeChunk,
-} from "./http-exchange.ts";
+import { HttpExchange } from "./http-exchange.ts";
 import { partsOf, type Routes, type StreamedResponse } from "./routes.ts";
 
 /**
@@ -88,7 +77,7 @@ export function serveHttp2(
     const arrived = { stream, headers, rawHeaders, peer, permit, restTimeout };
     answer(routes, arrived).catch((error: unknown) => {
       stream.destroy();
-      logHttpFault(routes, error);
+      HttpExchange.logFault(routes, error);
     });
   });
   session.on("ping", () => guard.connections.countControlFrame(connection));
@@ -151,18 +140,20 @@ interface Arrived {
 async function answer(routes: Routes, arrived: Arrived): Promise<void> {
   const { stream, headers, rawHeaders, peer, permit } = arrived;
   const { ":method": method = "", ":path": target = "" } = headers;
-  if (!isTarget(target, method)) return stream.respond({ ":status": 400 }, { endStream: true });
+  if (!HttpExchange.isTarget(target, method))
+    return stream.respond({ ":status": 400 }, { endStream: true });
   const call = () => ({
     httpVersion: "2.0",
     method,
-    url: `${anyOrigin}${target}`,
+    url: `${HttpExchange.anyOrigin}${target}`,
     signal: hangUpOf(stream),
     header: RawHeaders.toFields(rawHeaders),
     headers: () => RawHeaders.toHeaders(rawHeaders),
     contextValues: createContextValues().set(Peer.key, peer),
   });
-  const arrival = { path: targetPath(target), incoming: stream, headers, call, peer, permit };
-  const response = await answerOf(routes, arrival);
+  const path = HttpExchange.targetPath(target);
+  const arrival = { path, incoming: stream, headers, call, peer, permit };
+  const response = await HttpExchange.answer(routes, arrival);
   if (response instanceof Response) await sendResponse(arrived, response);
   else if (response) await sendRpcResponse(arrived, response);
 }
@@ -172,7 +163,7 @@ function hangUpOf(stream: ServerHttp2Stream): AbortSignal {
   const abort = new AbortController();
   stream.once("close", () => {
     // After a complete response there is nothing to abort. A reset ends the response as well.
-    if (stream.aborted || !stream.writableEnded) abort.abort(callerGone());
+    if (stream.aborted || !stream.writableEnded) abort.abort(HttpExchange.callerGone());
   });
   return abort.signal;
 }
@@ -190,13 +181,13 @@ async function sendRpcResponse(
   };
   if (octets && !stream.readableEnded) await readOut(stream, restTimeout);
   permit.reserve(octets?.length ?? 0);
-  if (octets?.length && !isOver(stream)) begin();
+  if (octets?.length && !HttpExchange.isOver(stream)) begin();
   for await (const chunk of body ?? []) {
-    if (isOver(stream)) return;
+    if (HttpExchange.isOver(stream)) return;
     begin();
-    await writeChunk(stream, chunk, permit);
+    await HttpExchange.writeChunk(stream, chunk, permit);
   }
-  if (isOver(stream)) return;
+  if (HttpExchange.isOver(stream)) return;
   if (!stream.headersSent) {
     stream.respond({ ...headers, ...trailers }, { endStream: true });
     return hangUp(stream);
@@ -216,7 +207,7 @@ const recordOf = (fields: Headers | AnswerFields | undefined): AnswerFields =>
 
 /** Discards the rest of a request up to a bound, and reads no more while the response is sent. */
 async function readOut(stream: ServerHttp2Stream, restTimeout: number): Promise<void> {
-  await skipRest(stream, restTimeout);
+  await HttpExchange.skipRest(stream, restTimeout);
   stream.pause();
 }
 
@@ -236,7 +227,7 @@ async function sendResponse(
   response: Response,
 ): Promise<void> {
   await readOut(stream, restTimeout);
-  if (isOver(stream)) return;
+  if (HttpExchange.isOver(stream)) return;
   stream.respond({ ":status": response.status, ...Object.fromEntries(response.headers) });
-  await sendBody(stream, response, permit, () => hangUp(stream));
+  await HttpExchange.sendBody(stream, response, permit, () => hangUp(stream));
 }

@@ -3,7 +3,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, test } from "vitest";
-import { answerOf, bodyOf, writeChunk } from "../../../src/node/http/http-exchange.ts";
+import { bodyOf, HttpExchange } from "../../../src/node/http/http-exchange.ts";
 
 /** A stream that takes 64 KiB before it asks to wait, as those of Node do, and a peer that reads when it likes. */
 function start() {
@@ -18,7 +18,7 @@ function start() {
     state.held += octets;
   };
   const write = async (): Promise<void> => {
-    await writeChunk(stream, new Uint8Array(1000), { reserve: hold });
+    await HttpExchange.writeChunk(stream, new Uint8Array(1000), { reserve: hold });
     state.isWritten = true;
   };
   return { stream, state, write, read: () => unread.shift()?.() };
@@ -77,7 +77,7 @@ describe("a request in pieces of one octet holds no more than ten times its octe
     [
       "of a page that takes long",
       (incoming: PassThrough) =>
-        answerOf({ rpcs: new Map() } as never, {
+        HttpExchange.answer({ rpcs: new Map() } as never, {
           path: "/",
           incoming,
           headers: {},
