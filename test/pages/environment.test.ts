@@ -83,7 +83,12 @@ const opensFile =
 
 test("docs/reference/environment.md says of every file that a configuration names when it is read", () => {
   const named = rows.map(([, file]) => file).join();
-  const keys = [...ServeConfiguration.keys, ...gateway.keys, ...DistributeConfiguration.keys, ...signer.keys];
+  const keys = [
+    ...ServeConfiguration.keys,
+    ...gateway.keys,
+    ...DistributeConfiguration.keys,
+    ...signer.keys,
+  ];
   const files = new Set(keys.filter((key) => /_FILE$|^IMPORT_DIRECTORY$/.test(key)));
   expect([...files].filter((key) => !named.includes(`\`${key}\``))).toEqual([]);
   const sources = globSync("{agent,config,delivery,kubernetes,node,program}/**/*.ts", {
