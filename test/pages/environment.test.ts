@@ -13,7 +13,7 @@ const rows = page
   .filter((line) => line.startsWith("| ") && !/^\| (?:file|---)/.test(line))
   .map((line) => line.split("|").map((cell) => cell.trim()));
 
-const credentials = "node/key-service/machine-credentials: a token is read anew from its file";
+const credentials = "node/key-service/machine-credentials: by the token that its file has then";
 const ofCall =
   "agent/identity/certificate-client: reads the token and the roots anew for each call";
 const ofRequest = "node/files/credential-file: is read for each request";
