@@ -26,6 +26,9 @@ test("a token is forgotten once it has ended, and not before", async () => {
   const useToken = usedTokensIn(folder);
   await useToken(token, now);
   expect(await useToken(token, addSeconds(now, 299))).toBe(false);
+  // A second one of the same end would count as forgotten.
+  const second = { ...token, digest: "ef".repeat(32) };
+  expect(await useToken(second, addSeconds(now, 299))).toBe(true);
   const other = { digest: "cd".repeat(32), until: addSeconds(now, 900) };
   await useToken(other, addSeconds(now, 360));
   expect((await readdir(join(folder, "used-tokens"))).toSorted()).toEqual([
