@@ -1,6 +1,6 @@
-import { readFile } from "node:fs/promises";
+import { type FileHandle, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { AtomicFile, type FileOwnership } from "../../program/files/atomic-file.ts";
+import { AtomicFile } from "../../program/files/atomic-file.ts";
 import { errorCode } from "../../program/files/small-file.ts";
 import type {
   LogObjects,
@@ -12,9 +12,9 @@ import { StoreOwner } from "../files/store-owner.ts";
 
 type Octets = Uint8Array<ArrayBuffer>;
 
-const ownershipIn = (folder: string): FileOwnership => ({
+const ownershipIn = (folder: string) => ({
   mode: 0o600,
-  give: (file) => StoreOwner.leaveFile(file, folder),
+  give: (file: FileHandle) => StoreOwner.leaveFile(file, folder),
 });
 
 /**
