@@ -126,13 +126,14 @@ describe("an entry whose answer was lost", () => {
       await expect(one.append("mine")).rejects.toThrow();
       const answered: Answered = new Map();
       // The same entry comes a second time within one call: its first write is not answered, and is overtaken.
-      const other = start(bucket);
-      bucket.fates = ["lost"];
+      await appendAll(one, ["opened again"], answered);
+      bucket.fates = ["overtaken"];
       const appending = appendAll(one, ["again"], answered);
+      const other = start(bucket);
       await appendAll(other, numbered(more, "other"), answered);
       await other.publish();
       await appending;
-      expect(answered.size).toBe(more + 1);
+      expect(answered.size).toBe(more + 2);
       await requireOnce(bucket, 1, answered);
     },
   );

@@ -8,6 +8,8 @@ type Stored = Readonly<{ octets: Octets; version: string }>;
 export type Fate =
   /** It takes effect, its answer is lost, and the client's repetition meets a conflict. */
   | "lost"
+  /** As `lost`, and another process writes over it before the client repeats it. */
+  | "overtaken"
   /** It takes effect, and nobody answers. */
   | "unanswered"
   /** It takes no effect, and nobody answers. */
@@ -48,10 +50,12 @@ export class MemoryBucket {
       write: async (path, octets, version, digest = hash("sha256", octets, "hex")) => {
         await arrive();
         if (digest !== hash("sha256", octets, "hex")) throw new Error("of another digest");
-        const isLost = this.fates[0] === "lost";
+        const [fate] = this.fates;
         const written = this.#write(path, octets, version);
-        // Others read it, and write over it, before the client gives up waiting and repeats.
-        for (let i = 0; isLost && i < repeatTurns; i++) await arrive();
+        const stored = this.objects.get(path);
+        // Others may read it, and write over it, before the client gives up waiting and repeats.
+        for (let i = 0; fate === "lost" && i < repeatTurns; i++) await arrive();
+        while (fate === "overtaken" && this.objects.get(path) === stored) await arrive();
         return written;
       },
     };
@@ -66,7 +70,7 @@ export class MemoryBucket {
     const stored = fate === "failed" ? undefined : this.#store(path, octets, version);
     for (const each of this.#late.splice(0, 1)) each();
     if (fate === "failed" || fate === "unanswered") throw new Error("nobody answers");
-    return fate === "lost" ? undefined : stored;
+    return fate === "lost" || fate === "overtaken" ? undefined : stored;
   }
 
   #store(path: string, octets: Octets, version: string | undefined): string | undefined {
