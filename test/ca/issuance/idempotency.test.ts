@@ -124,6 +124,7 @@ describe("a request that a signer repeats", () => {
   test("is another request with other names", async () => {
     const [one, two] = [await ask(serving("a.foo.svc")), await ask(serving("b.foo.svc"))];
     expect(serialOf(two)).not.toBe(serialOf(one));
+    expect(await ask(serving("a.foo.svc"))).toEqual(one);
   });
 
   test.each<[string, Partial<CertificateAsk>]>([

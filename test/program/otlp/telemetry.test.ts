@@ -317,7 +317,10 @@ describe("spans", () => {
     collector.answer = () => ({ status: 200 });
     await time.passUntil(() => expect(collector.spans).toHaveLength(2048));
     expect(collector.requests.length).toBeGreaterThanOrEqual(4);
-    expect(new Set(collector.spans.map(({ spanId }) => spanId)).size).toBe(2048);
+    // Those that were lost are counted once, however often spans are sent later.
+    await call();
+    await time.passUntil(() => expect(collector.spans).toHaveLength(2049));
+    expect(new Set(collector.spans.map(({ spanId }) => spanId)).size).toBe(2049);
     expect(await dropped("traces")).toBe(2501 - 2048);
   });
 
