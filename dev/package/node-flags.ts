@@ -3,10 +3,7 @@
  * thousand certificates would cost twice as much, and lets it grow by 60 % between collections. By its own measure
  * V8 collects after a tenth, which costs a twentieth of the CPU where many calls wait for a log.
  */
-export const startFlags: readonly string[] = [
-  "--memory-reducer-gc-count=0",
-  "--heap-growing-percent=60",
-];
+export const startFlags = ["--memory-reducer-gc-count=0", "--heap-growing-percent=60"] as const;
 
 /**
  * The bounds of V8's heap. Without them V8 takes memory rather than collect garbage.
