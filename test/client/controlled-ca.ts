@@ -94,6 +94,15 @@ async function toRequest(origin: string, incoming: IncomingMessage): Promise<Req
   });
 }
 
+/** Moves the clock of a CA to this machine's, with runs of its cron, so that no key and no authority ends without another. */
+export async function passToNow(ca: RunningCa): Promise<void> {
+  const left = (): number => (Date.now() - ca.now().getTime()) / 1000;
+  while (left() > 1) {
+    ca.pass(Math.min(left(), 5 * 86_400));
+    await ca.rotate();
+  }
+}
+
 export async function startControlledCas(): Promise<ControlledCas> {
   const cas = new Map<string, ControlledCa>();
   const server = createServer(async (incoming, outgoing) => {

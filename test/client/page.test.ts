@@ -16,7 +16,7 @@ import { createEdgeWorker } from "../testkit/programs/edge-worker.ts";
 import { lastingFolder } from "../testkit/temporary-folder.ts";
 import { until } from "../testkit/time/until.ts";
 import { createVirtualTime } from "../testkit/time/virtual-time.ts";
-import { startControlledCas } from "./controlled-ca.ts";
+import { passToNow, startControlledCas } from "./controlled-ca.ts";
 
 const page = resolve("docs/how-to/client.md");
 const { found, close } = await startControlledCas();
@@ -25,8 +25,7 @@ afterAll(close);
 /** A CA whose clock shows the time at which TLS verifies what it issues. */
 async function foundNow() {
   const { url, ca, mint } = await found();
-  ca.pass((Date.now() - ca.now().getTime()) / 1000);
-  await ca.rotate();
+  await passToNow(ca);
   return { url, mint };
 }
 

@@ -2,7 +2,7 @@ import type { ServerResponse } from "node:http";
 import { afterAll, expect, test } from "vitest";
 import { ClientError, createClient, type Fetch, tokenFrom } from "../../src/client/client.ts";
 import { startLoopbackServer } from "../testkit/network/loopback-server.ts";
-import { startControlledCas } from "./controlled-ca.ts";
+import { passToNow, startControlledCas } from "./controlled-ca.ts";
 
 const { found, close } = await startControlledCas();
 afterAll(close);
@@ -57,8 +57,7 @@ test("asks GitHub by the platform's fetch, with the job's URL and token", async 
 
 test("a client gets a certificate with such a token", async () => {
   const { url, ca, mint } = await found();
-  ca.pass((Date.now() - ca.now().getTime()) / 1000);
-  await ca.rotate();
+  await passToNow(ca);
   const { fetch } = await play(async (response) => response.end(await mint()));
   const token = tokenFrom.gce(audience, fetch);
   const client = createClient({ url, trustDomain: "cluster.local", token });

@@ -3,7 +3,7 @@ import { readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { runCommand } from "../../../../src/cli/rampart.ts";
-import { startControlledCas } from "../../../client/controlled-ca.ts";
+import { passToNow, startControlledCas } from "../../../client/controlled-ca.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
@@ -13,8 +13,7 @@ afterAll(close);
 /** A CA whose clock shows the time of the verb, and a file with a token. */
 async function stage() {
   const { url, ca, mint } = await found();
-  ca.pass((Date.now() - ca.now().getTime()) / 1000);
-  await ca.rotate();
+  await passToNow(ca);
   const folder = await temporaryFolder();
   const tokenFile = join(folder, "token");
   await writeFile(tokenFile, await mint());
