@@ -8,6 +8,7 @@ import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tok
 import { createWorkloadKey } from "../../testkit/callers/workload-key.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
 import { endOf } from "../../testkit/refusal.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
 /** A key and the chain that certifies it, PEM. */
 interface Svid {
@@ -30,6 +31,11 @@ beforeAll(async () => {
   ]);
   roots = await served.bundle();
   svid = await obtain(served, "foo:bar");
+  // Another root comes once it serves: then the server refuses streams of connections with a client certificate.
+  await eventually(() => {
+    const used = served.log.operations.filter(({ event }) => event === "serving");
+    expect(used).toHaveLength(2);
+  });
 });
 
 afterAll(() => Promise.all([served.end(), other.end()]));
@@ -109,33 +115,23 @@ describe("a caller with an X509-SVID of this mesh", () => {
   });
 });
 
-describe("a client certificate that is not an X509-SVID of this mesh", () => {
-  test.each<[string, string, () => Promise<Svid>]>([
-    ["of another mesh of the same name", "127.0.0.2", () => obtain(other, "foo:bar")],
-    [
-      "of this mesh with another's key",
-      "127.0.0.3",
-      async () => ({ ...svid, ...(await obtain(other, "foo:bar")) }),
-    ],
-  ])("counts as none, so that the caller's token decides: %s", async (_, host, shown) => {
-    served.log.operations.length = 0;
-    const svidShown = await shown();
-    expect(await handshake(svidShown, host)).toBe("HTTP/1.1 200 OK");
-    expect(await handshake(svidShown, host)).toBe("HTTP/1.1 200 OK");
-    expect(await endOf(served.log, () => call(svidShown))).toBe(
-      "Unauthenticated credential-missing",
-    );
-    const headers = await bearer(service(), "shop:cart");
-    expect(await call(svidShown, headers)).toHaveProperty("certChain");
-    expect(served.log.audits[0]).toMatchObject({
-      proof: "token",
-      spiffeId: "spiffe://cluster.local/ns/shop/sa/cart",
-    });
-    const { operations } = served.log;
-    expect(operations.filter(({ peer }) => peer === host)).toEqual([
-      expect.objectContaining({ event: "client-certificate-refused" }),
-    ]);
+test("a client certificate of another mesh of the same name counts as none, so that the caller's token decides", async () => {
+  const host = "127.0.0.2";
+  served.log.operations.length = 0;
+  const stranger = await obtain(other, "foo:bar");
+  for (let again = 0; again < 2; again++)
+    expect(await handshake(stranger, host)).toBe("HTTP/1.1 200 OK");
+  expect(await endOf(served.log, () => call(stranger))).toBe("Unauthenticated credential-missing");
+  const headers = await bearer(service(), "shop:cart");
+  expect(await call(stranger, headers)).toHaveProperty("certChain");
+  expect(served.log.audits[0]).toMatchObject({
+    proof: "token",
+    spiffeId: "spiffe://cluster.local/ns/shop/sa/cart",
   });
+  const { operations } = served.log;
+  expect(operations.filter(({ peer }) => peer === host)).toEqual([
+    expect.objectContaining({ event: "client-certificate-refused" }),
+  ]);
 });
 
 test("a chain that takes long to verify has its caller's address refused, if it leads to no root", async () => {
