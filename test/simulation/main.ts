@@ -1,40 +1,35 @@
+import { optionsOf, wholeNumber } from "../testkit/programs/options.ts";
 import { exploreAll } from "./every/small-worlds.ts";
-import { simulateForeignRoots } from "./foreign-mesh.ts";
 import { leaseViolation } from "./key-service/kek-lease.ts";
 import { simulateServiceRoot } from "./key-service/service-root.ts";
 import { simulate } from "./mesh.ts";
-import { simulateReplicas } from "./replicated-store.ts";
 import { runStorm } from "./storm/main.ts";
 import { simulateTokenKeys } from "./token-keys.ts";
 import { violationIn } from "./violation.ts";
-
-if (process.argv[2] === "storm") process.exit(runStorm(process.argv.slice(3)));
 
 const usage = `npm run simulate                       lives through 100,000 histories of each kind
 npm run simulate -- <count> [<seed>]   so many, from this seed on
 npm run simulate -- every [<count>]    every history of small worlds
 npm run simulate -- storm --help       a mesh that asks at once`;
 
-const isEvery = process.argv[2] === "every";
-const numbers = process.argv.slice(isEvery ? 3 : 2);
-if (!numbers.every((text) => /^\d{1,12}$/.test(text))) {
-  console.log(usage);
-  process.exit(numbers.some((text) => /^(?:-h|--help)$/.test(text)) ? 0 : 2);
+const [kind, ...others] = process.argv.slice(2);
+if (kind === "storm") {
+  runStorm(others);
+  process.exit();
 }
-if (isEvery) process.exit(exploreAll(Number(numbers[0] ?? 200_000)).length === 0 ? 0 : 1);
+const numbers = optionsOf(
+  usage,
+  (words) => words.map((word) => wholeNumber("a count or a seed", word)),
+  kind === "every" ? others : process.argv.slice(2),
+);
+if (kind === "every") process.exit(exploreAll(numbers[0] ?? 200_000).length === 0 ? 0 : 1);
 
-const [count = 100_000, firstSeed = Date.now() % 1_000_000_000] = numbers.map(Number);
+const [count = 100_000, firstSeed = Date.now() % 1_000_000_000] = numbers;
 
 console.log(
-  `${count} virtual histories each: own roots, two replicas, foreign roots, a root in a key service, keys for tokens, KEKs on a lease; from seed ${firstSeed}`,
+  `${count} virtual histories each: own roots, a root in a key service, keys for tokens, KEKs on a lease; from seed ${firstSeed}`,
 );
-const histories = [
-  simulate,
-  simulateReplicas,
-  simulateForeignRoots,
-  simulateServiceRoot,
-  simulateTokenKeys,
-];
+const histories = [simulate, simulateServiceRoot, simulateTokenKeys];
 const violations: string[] = [];
 for (let seed = firstSeed; seed < firstSeed + count; seed++) {
   for (const history of histories) {

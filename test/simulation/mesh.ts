@@ -7,7 +7,7 @@ import { Taint } from "../../src/pki/authority/taint.ts";
 import { type PublishedAuthority, TrustBundle } from "../../src/pki/authority/trust-bundle.ts";
 import { at, day, hour } from "./instants.ts";
 import { type Random, seededRandom } from "./random.ts";
-import { LaggingStore, type Reading, type SimulatedStore } from "./store.ts";
+import { LaggingStore, type Reading } from "./store.ts";
 import { Violation } from "./violation.ts";
 import { type Workload, Workloads } from "./workload.ts";
 
@@ -40,24 +40,10 @@ interface Setting {
   readonly founder: Founder;
 }
 
-/** Creates the store of a history, whose readers are so many seconds behind at most. */
-type CreateStore = (maximumLagSeconds: number, random: Random) => SimulatedStore;
-
-const laggingStore: CreateStore = (...behind) => new LaggingStore(...behind);
-
 /** Simulates one history of a mesh in virtual time. @throws Violation */
-export function simulate(
-  seed: number,
-  mutation: Mutation = {},
-  createStore: CreateStore = laggingStore,
-  founder: Founder = "self",
-): void {
+export function simulate(seed: number, mutation: Mutation = {}, founder: Founder = "self"): void {
   const random = seededRandom(seed);
-  const setting = createSetting(random, founder);
-  // Two clocks and the store share a propagation interval.
-  const maximumLagSeconds = setting.lengths.propagationSeconds - 2 * setting.skew;
-  const store = createStore(maximumLagSeconds, random);
-  new Mesh(seed, { ...setting, store }, random, mutation).run();
+  new Mesh(seed, createSetting(random, founder), random, mutation).run();
 }
 
 function createSetting(random: Random, founder: Founder): Setting {
@@ -95,7 +81,7 @@ class Mesh {
   readonly #setting: Setting;
   readonly #random: Random;
   readonly #mutation: Mutation;
-  readonly #store: SimulatedStore;
+  readonly #store: LaggingStore;
   readonly #workloads: Workloads;
   readonly #contents = new Map<number, string>();
   readonly #settledAt: number;
@@ -103,18 +89,14 @@ class Mesh {
   #lastCompleteRun = 0;
   #taintedId: string | undefined;
 
-  constructor(
-    seed: number,
-    setting: Setting & { readonly store: SimulatedStore },
-    random: Random,
-    mutation: Mutation,
-  ) {
+  constructor(seed: number, setting: Setting, random: Random, mutation: Mutation) {
     this.#seed = seed;
     this.#setting = setting;
     this.#random = random;
     this.#mutation = mutation;
     const { propagationSeconds, longestLeafSeconds } = setting.lengths;
-    this.#store = setting.store;
+    // Two clocks and the store share a propagation interval.
+    this.#store = new LaggingStore(propagationSeconds - 2 * setting.skew, random);
     this.#settledAt = setting.founder === "istiod" ? 0 : 3 * propagationSeconds;
     this.#workloads = new Workloads(6, longestLeafSeconds, random, (...what) =>
       this.#violation(...what),
@@ -150,7 +132,7 @@ class Mesh {
   }
 
   #rotate(now: number, mayFail: boolean): void {
-    const reading = this.#store.readInTurn(now);
+    const reading = this.#store.read(now);
     if (reading.authorities.length === 0) {
       if (now < day && this.#setting.founder === "self") this.#found(now);
       return;
@@ -184,7 +166,7 @@ class Mesh {
 
   /** Taints an authority as the verb does, with the steps that the cron would take next. */
   #taint(now: number): void {
-    const { authorities } = this.#store.readInTurn(now);
+    const { authorities } = this.#store.read(now);
     const authority = SigningAuthority.at(authorities, at(now)) ?? authorities[0];
     if (!authority) throw this.#violation(now, "no authority to taint");
     const { departure, lengths } = this.#setting;
@@ -231,12 +213,11 @@ class Mesh {
 
   /** Answers a workload from a lagging reader. During an outage there is no answer. */
   #answer(workload: Workload, now: number): void {
-    const isOut = this.#setting.outages.some((outage) => isWithin(now, outage));
-    const reading = isOut ? undefined : this.#store.read(now);
-    if (!reading) {
+    if (this.#setting.outages.some((outage) => isWithin(now, outage))) {
       workload.asksAt = now + this.#random.between(60, 600);
       return;
     }
+    const reading = this.#store.read(now);
     const clock = this.#clock(now);
     const authorities = Taint.apply(reading.authorities, reading.taints);
     const authority = SigningAuthority.at(authorities, clock);

@@ -6,18 +6,13 @@ import { type Mutation, simulate } from "./mesh.ts";
 import { firstViolation } from "./violation.ts";
 
 /** `npm run simulate` lives through as many as one likes. */
-const histories = 500;
+const histories = 200;
 /** The most histories in which a rule that is left out must show. */
 const historiesWithout = 1000;
-/** The histories of one test: all of them in one would take minutes on a busy machine. */
-const atOnce = 100;
 
-test.each(Array.from({ length: histories / atOnce }, (_, i) => firstSeed + i * atOnce))(
-  `keeps every invariant in ${atOnce} virtual histories from seed %i`,
-  (seed) => {
-    expect(firstViolation(simulate, seed, atOnce)).toBeUndefined();
-  },
-);
+test(`keeps every invariant in ${histories} virtual histories from seed ${firstSeed}`, () => {
+  expect(firstViolation(simulate, firstSeed, histories)).toBeUndefined();
+});
 
 const ofSchedule = (schedule: (schedule: Schedule) => Schedule): Mutation => ({ schedule });
 
@@ -55,15 +50,14 @@ test.each(Object.entries(mutilations))("breaks an invariant without %s", (_, mut
   expect(firstViolation(history, tellingSeed, historiesWithout)).toBeDefined();
 });
 
-const movesIn = (seed: number, mutation?: Mutation) =>
-  simulate(seed, mutation, undefined, "istiod");
+const movesIn = (seed: number, mutation?: Mutation) => simulate(seed, mutation, "istiod");
 
 test("keeps every invariant while a mesh moves in with istiod's authority, which signs at once", () => {
-  expect(firstViolation(movesIn, firstSeed, atOnce)).toBeUndefined();
+  expect(firstViolation(movesIn, firstSeed, 100)).toBeUndefined();
 });
 
 test("breaks an invariant where istiod's root leaves as soon as another authority signs", () => {
   const hasty = ofSchedule((schedule) => ({ ...schedule, retiresAt: schedule.signsUntil }));
   const history = (seed: number) => movesIn(seed, hasty);
-  expect(firstViolation(history, firstSeed, atOnce)).toBeDefined();
+  expect(firstViolation(history, firstSeed, 100)).toBeDefined();
 });

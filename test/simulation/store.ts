@@ -36,18 +36,8 @@ export interface Reading {
   readonly taints: readonly Taint[];
 }
 
-/** A store of a mesh, as its readers see it. */
-export interface SimulatedStore {
-  readonly authorities: LaggingRecords<PublishedAuthority>;
-  readonly taints: LaggingRecords<Taint>;
-  /** The records that one reader serves by; `undefined` where no reader serves. */
-  readonly read: (now: number) => Reading | undefined;
-  /** The records by which a rotation decides. */
-  readonly readInTurn: (now: number) => Reading;
-}
-
 /** A store whose readers lag up to a bound, with another lag for each record. */
-export class LaggingStore implements SimulatedStore {
+export class LaggingStore {
   readonly authorities: LaggingRecords<PublishedAuthority> = new LaggingRecords();
   readonly taints: LaggingRecords<Taint> = new LaggingRecords();
   readonly #random: Random;
@@ -58,11 +48,7 @@ export class LaggingStore implements SimulatedStore {
     this.#random = random;
   }
 
-  /** Crons read as everybody else. */
-  readInTurn(now: number): Reading {
-    return this.read(now);
-  }
-
+  /** The records by which one reader serves, or one run of the cron decides. */
   read(now: number): Reading {
     const asOf = (): number => now - this.#random.between(0, this.#maximumLagSeconds);
     return { authorities: this.authorities.read(asOf), taints: this.taints.read(asOf) };

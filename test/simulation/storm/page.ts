@@ -1,6 +1,5 @@
 import { rateChart, type Series } from "./chart.ts";
 import type { StormParameters } from "./parameters.ts";
-import { durationOf, whole } from "./report.ts";
 import type { StormRow } from "./row.ts";
 
 /** A whole simulation, as its JSON holds it. */
@@ -19,7 +18,7 @@ export interface StormRun {
 export const partSeconds = 300;
 
 /** A table of Markdown for each scenario and size. */
-export function tablesOf({ rows }: StormRun): string {
+function tablesOf({ rows }: StormRun): string {
   const groups = Object.entries(
     Object.groupBy(rows, ({ scenario, workloads }) => `${scenario}, ${whole(workloads)} workloads`),
   );
@@ -29,22 +28,40 @@ export function tablesOf({ rows }: StormRun): string {
     .join("\n\n");
 }
 
+/** The heads of the lines of {@link lineOf}. */
+export const titles =
+  "| mesh | server | calls/s, peak | certificates/s, peak | last one served after | expired | refused | in vain | echo/s | dollars |";
+
+/** A row as a line of Markdown. */
+export function lineOf(row: StormRow): string {
+  const cells = [
+    ...[row.mesh, `\`${row.server}\``, whole(row.peakCalls), whole(row.peakServed)],
+    ...[durationOf(row.lastServedSeconds), whole(row.expired)],
+    ...[whole(row.refused + row.unanswered), whole(row.inVain)],
+    ...[String(row.echo), row.dollars.toFixed(2)],
+  ];
+  return `| ${cells.join(" | ")} |`;
+}
+
 function tableOf(name: string, rows: readonly StormRow[]): string {
-  const lines = rows.map((row) =>
-    [
-      ...[row.mesh, `\`${row.server}\``, whole(row.peakCalls), whole(row.peakServed)],
-      ...[durationOf(row.lastServedSeconds), whole(row.expired)],
-      ...[whole(row.refused + row.unanswered), whole(row.inVain)],
-      ...[String(row.echo), row.dollars.toFixed(2)],
-    ].join(" | "),
-  );
   return [
     `## ${name.charAt(0).toUpperCase()}${name.slice(1)}`,
     "",
-    "| mesh | server | calls/s, peak | certificates/s, peak | last one served after | expired | refused | in vain | echo/s | dollars |",
+    titles,
     "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-    ...lines.map((line) => `| ${line} |`),
+    ...rows.map(lineOf),
   ].join("\n");
+}
+
+/** A count with separators. */
+export const whole = (count: number): string => Math.round(count).toLocaleString("en-US");
+
+/** Seconds, or from two minutes on minutes, or from two hours on hours. */
+function durationOf(seconds: number | null): string {
+  if (seconds === null) return "not all";
+  if (seconds < 120) return `${seconds} s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+  return `${(seconds / 3600).toFixed(1)} h`;
 }
 
 /** The circumstances of a run, as a sentence. */
