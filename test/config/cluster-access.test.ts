@@ -179,6 +179,7 @@ describe("without an API server, a node proxy", () => {
     ],
     ["no pod in its token", reach, { pod: undefined }, "pod"],
     ["no node in its token", reach, { node: undefined }, "node"],
+    ["a node that nobody has seen", reach, { node: { name: "worker-1" } }, "node"],
   ])("is refused with %s", async (_, node_reach, changes, rule) => {
     expect(await verdictOf({ node_reach }, means, { ...proxy, ...changes })).toEqual(denied(rule));
   });

@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Caller } from "../../../src/authn/caller.ts";
-import { createIdentityPolicy, NodeReach } from "../../../src/ca/issuance/identity-policy.ts";
-import { nameAllowList } from "../../../src/foundation/globs.ts";
+import { createIdentityPolicy } from "../../../src/ca/issuance/identity-policy.ts";
 import type { Refusal } from "../../../src/foundation/refusal.ts";
 import { backoffSeconds } from "../../../src/kubernetes/cluster-api.ts";
 import { Pods, podsKnownSeconds } from "../../../src/kubernetes/pods.ts";
@@ -10,7 +9,6 @@ import {
   denied,
   describeNodeChecks,
   issuerOf,
-  isZtunnel,
   now,
   onNode,
   proxyOf,
@@ -18,7 +16,6 @@ import {
   wanted,
   ztunnel,
 } from "../../contract/node-checks.ts";
-import { tokenIssuerWithoutKeys } from "../../testkit/callers/token-issuers.ts";
 import {
   clusterApiAt,
   type FakeApiServer,
@@ -178,34 +175,4 @@ test("a large pod is accepted as any other pod is", async () => {
     response.end(JSON.stringify(url.includes("fieldSelector") ? { items: [each] } : each));
   };
   expect(await policy(primaryProxy(), wanted, now)).toBe(wanted);
-});
-
-describe("without access to the cluster, a node proxy", () => {
-  const reach = NodeReach.ofClaims([
-    { isNode: nameAllowList(["gpu-*"]), isNamespace: nameAllowList(["ml"]) },
-    { isNode: nameAllowList(["edge-1"]), isNamespace: nameAllowList(["ns-*"]) },
-  ]);
-  const issuer = tokenIssuerWithoutKeys("https://primary.test", {
-    isNodeAccount: isZtunnel,
-    requireNode: reach,
-  });
-  const on = (name: string): Partial<Caller> => ({ node: { name, uid: "7" } });
-  const ask = async (changes: Partial<Caller>, identity = wanted) =>
-    policy(proxyOf(issuer, changes), identity, now);
-
-  test("gets an identity of a namespace that its node may reach", async () => {
-    expect(await ask(on("edge-1"))).toBe(wanted);
-  });
-
-  test.each<
-    [string, Partial<Caller>, Extract<Refusal, { reason: "impersonation-denied" }>["rule"]]
-  >([
-    ["of another node", on("edge-2"), "reach"],
-    ["of a node with another reach", on("gpu-1"), "reach"],
-    ["of no node", { node: undefined }, "node"],
-    ["of a node that nobody has seen", { node: { name: "edge-1" } }, "node"],
-    ["of no pod", { ...on("edge-1"), pod: undefined }, "pod"],
-  ])("is denied it %s", async (_, changes, rule) => {
-    expect(await refusalOf(() => ask(changes))).toEqual(denied(rule));
-  });
 });

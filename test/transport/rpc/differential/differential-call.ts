@@ -16,8 +16,8 @@ type Chunks = Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
 export interface DifferentialCall {
   readonly name: string;
   readonly protocol: "Connect" | "gRPC";
-  /** Whether the fast path takes it. Connect answers any other call in either service. */
-  readonly isFast: boolean;
+  /** The fast path does not take it: Connect answers it in either service. */
+  readonly isFast?: false;
   readonly method?: string;
   readonly query?: string;
   /** `null` for none. */

@@ -72,7 +72,6 @@ export const frameCalls: readonly DifferentialCall[] = [
     ([name, body]): DifferentialCall => ({
       name,
       protocol: "gRPC",
-      isFast: true,
       body: (sample) => [body(sample)],
     }),
   ),

@@ -90,7 +90,7 @@ export const intendedDifferences: readonly IntendedDifference[] = [
       "The fast path answers a caller in its own spelling of the type, Connect with +proto always. " +
       "gRPC over HTTP/2 (Responses) allows both.",
     calls: ({ protocol, isFast, contentType }) =>
-      isFast && protocol === "gRPC" && contentType !== "application/grpc+proto",
+      isFast !== false && protocol === "gRPC" && contentType !== "application/grpc+proto",
   },
   {
     fields: ["trailer grpc-message"],
@@ -98,7 +98,7 @@ export const intendedDifferences: readonly IntendedDifference[] = [
       "The fast path encodes what is not printable ASCII, and the percent sign, as gRPC over HTTP/2 " +
       "(Responses) asks for; Connect encodes spaces and punctuation as well. Both decode to one message.",
     calls: ({ protocol, isFast }, { message, "trailer grpc-message": sent }) =>
-      isFast && protocol === "gRPC" && encodeURIComponent(message ?? "") !== (sent ?? ""),
+      isFast !== false && protocol === "gRPC" && encodeURIComponent(message ?? "") !== (sent ?? ""),
   },
   ...sharedDifferences,
 ];
@@ -116,31 +116,6 @@ export const intendedFastWeb: readonly IntendedDifference[] = [
     fields: ["message", "trailer grpc-message"],
     reason: "The fast path words a fault of framing itself. Clients act on the code.",
     calls: ["a frame of trailers", "compressed trailers after the message"],
-  },
-];
-
-/** The differences between Connect's answers over gRPC-Web and over gRPC to the same frames. */
-export const intendedWebDifferences: readonly IntendedDifference[] = [
-  {
-    fields: ["header content-type"],
-    reason: "gRPC-Web has types of its own.",
-    calls: () => true,
-  },
-  {
-    fields: ["trailer grpc-status", "trailer grpc-message", "message", "audit"],
-    reason:
-      "gRPC-Web has frames of trailers, and Connect skips them in a request; in gRPC their flag is reserved.",
-    calls: ["a frame of trailers"],
-  },
-  {
-    fields: ["trailer grpc-message", "message"],
-    reason: "Connect refuses both, one for its compression and the other for its reserved flag.",
-    calls: ["compressed trailers after the message"],
-  },
-  {
-    fields: ["trailer grpc-status", "trailer grpc-message", "message", "body", "audit"],
-    reason: "Connect skips the frame of trailers, and a call with one message is left.",
-    calls: ["trailers after the message"],
   },
 ];
 

@@ -41,7 +41,7 @@ const messages: readonly (readonly [string, (sample: Sample) => Uint8Array])[] =
   ],
 ];
 
-const bodies = overBoth((protocol) => ({ name: protocol, isFast: true })).flatMap(
+const bodies = overBoth((protocol) => ({ name: protocol })).flatMap(
   ({ protocol }): DifferentialCall[] => {
     const frame = protocol === "gRPC" ? 5 : 0;
     const bodyOf = (sample: Sample) => wire[protocol](messageOf(sample));
@@ -53,7 +53,6 @@ const bodies = overBoth((protocol) => ({ name: protocol, isFast: true })).flatMa
       {
         name: "a body in pieces",
         protocol,
-        isFast: true,
         body: (sample) => {
           const body = bodyOf(sample);
           return [body.subarray(0, 3), body.subarray(3, 400), body.subarray(400)];
@@ -62,25 +61,21 @@ const bodies = overBoth((protocol) => ({ name: protocol, isFast: true })).flatMa
       {
         name: protocol === "gRPC" ? "no frame" : "no body",
         protocol,
-        isFast: true,
         body: () => [],
       },
       {
         name: "a body of the greatest length",
         protocol,
-        isFast: true,
         body: (sample) => padded(sample, bodyLimit),
       },
       {
         name: "a body of one octet too many",
         protocol,
-        isFast: true,
         body: (sample) => padded(sample, bodyLimit + 1),
       },
       {
         name: "a body that breaks",
         protocol,
-        isFast: true,
         body: async function* (sample) {
           yield bodyOf(sample).subarray(0, 100);
           throw new Error("connection reset");
@@ -95,7 +90,6 @@ export const messageCalls: readonly DifferentialCall[] = [
   ...messages.flatMap(([name, message]) =>
     overBoth((protocol) => ({
       name,
-      isFast: true,
       body: (sample) => [wire[protocol](message(sample))],
     })),
   ),

@@ -47,13 +47,11 @@ const credentials: readonly (readonly [string, readonly (readonly [string, strin
 
 const hangUps = overBoth((protocol) => ({
   name: "a caller who has hung up before",
-  isFast: true,
   hasHungUp: true,
   body: (sample) => [wire[protocol](messageOf(sample))],
 })).concat(
   overBoth(() => ({
     name: "a caller who hangs up while it is authenticated",
-    isFast: true,
     authenticate:
       ({ hangUp }) =>
       () => {
@@ -63,7 +61,6 @@ const hangUps = overBoth((protocol) => ({
   })),
   overBoth((protocol) => ({
     name: "a caller who hangs up in the middle of the body",
-    isFast: true,
     body: async function* (sample) {
       yield wire[protocol](messageOf(sample)).subarray(0, 100);
       setTimeout(sample.hangUp, 0);
@@ -74,13 +71,10 @@ const hangUps = overBoth((protocol) => ({
 
 /** Calls that end in different ways, whatever their message. */
 export const outcomeCalls: readonly DifferentialCall[] = [
-  ...failures.flatMap(([name, error]) =>
-    overBoth(() => ({ name, isFast: true, authenticate: failing(error) })),
-  ),
-  ...credentials.flatMap(([name, headers]) => overBoth(() => ({ name, isFast: true, headers }))),
+  ...failures.flatMap(([name, error]) => overBoth(() => ({ name, authenticate: failing(error) }))),
+  ...credentials.flatMap(([name, headers]) => overBoth(() => ({ name, headers }))),
   ...overBoth((protocol) => ({
     name: "a credential that is junk, and a body that is, too",
-    isFast: true,
     headers: [["authorization", "Bearer junk"]],
     body: () => [join(wire[protocol](new Uint8Array(9)), new Uint8Array(9))],
   })),

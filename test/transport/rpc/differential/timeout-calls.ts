@@ -45,15 +45,14 @@ function callsOf(
 
 /** Calls that differ in their timeout. */
 export const timeoutCalls: readonly DifferentialCall[] = [
-  ...callsOf("a", valid, { isFast: true }),
-  ...callsOf("a passed", passed, { isFast: true }),
-  ...callsOf("a short", short, { isFast: true, authenticate: () => () => never }),
+  ...callsOf("a", valid, {}),
+  ...callsOf("a passed", passed, {}),
+  ...callsOf("a short", short, { authenticate: () => () => never }),
   ...callsOf("an invalid", invalid, { isFast: false }),
   ...protocols.flatMap((protocol): DifferentialCall[] => [
     {
       name: "an invalid timeout of the other protocol",
       protocol,
-      isFast: true,
       headers: [[header[protocol === "gRPC" ? "Connect" : "gRPC"], "soon"]],
     },
     {
@@ -68,7 +67,6 @@ export const timeoutCalls: readonly DifferentialCall[] = [
     {
       name: "a timeout that passes while the body does not come",
       protocol,
-      isFast: true,
       // At once, so that the time cannot be up before the body is asked for.
       authenticate:
         ({ known }) =>
