@@ -31,7 +31,7 @@ const protocols = ["Connect", "gRPC"] as const;
 function callsOf(
   what: string,
   values: typeof valid | typeof passed | typeof short | typeof invalid,
-  more: Pick<DifferentialCall, "isFast" | "authenticate">,
+  more: Pick<DifferentialCall, "isFast" | "authenticate"> = {},
 ): DifferentialCall[] {
   return protocols.flatMap((protocol) =>
     values[protocol].map((value) => ({
@@ -45,8 +45,8 @@ function callsOf(
 
 /** Calls that differ in their timeout. */
 export const timeoutCalls: readonly DifferentialCall[] = [
-  ...callsOf("a", valid, {}),
-  ...callsOf("a passed", passed, {}),
+  ...callsOf("a", valid),
+  ...callsOf("a passed", passed),
   ...callsOf("a short", short, { authenticate: () => () => never }),
   ...callsOf("an invalid", invalid, { isFast: false }),
   ...protocols.flatMap((protocol): DifferentialCall[] => [
