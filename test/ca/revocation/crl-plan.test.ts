@@ -106,6 +106,12 @@ test("an entry stays a propagation interval longer, for processes that are behin
   expect(serialsOf(known, 42 * hour)).toEqual([]);
 });
 
+test("an earlier revocation raises the number, because the CRL has one entry more", () => {
+  const latest = revocation(10, { "01aa": 20 * hour });
+  const both = [latest, revocation(5, { "01bb": 20 * hour })];
+  expect(numberOf(both, 20)).toBeGreaterThan(numberOf([latest], 20));
+});
+
 test("gives the same bytes whatever the order of the records", () => {
   const known = [
     revocation(5, { "01aa": 20 * hour }),

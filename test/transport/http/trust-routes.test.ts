@@ -61,21 +61,10 @@ test("the CRL of one authority is DER, the same as in /crl.pem", async () => {
   expect(block.replace(/-----[^-]*-----|\n/g, "")).toBe(der.toString("base64"));
 });
 
-test.each(["/crl/00.crl", "/crl/.crl", "/crl/../crl.pem/", "/crl.der", "/crl/x.crl"])(
-  "%s is not found",
-  async (path) => {
-    expect((await get(await start(), path)).status).toBe(404);
-  },
-);
-
-test("a revoked certificate is on the CRL after the next load of the store, and its number is higher", async () => {
+test("a path that is no CRL's is not found", async () => {
   const ca = await start();
-  const [before] = await crlsOf(ca);
-  await revoke(ca, "01ab");
-  ca.pass(60);
-  const [after] = await crlsOf(ca);
-  expect(after?.entries).toEqual([["01ab", 1]]);
-  expect(after?.number).toBeGreaterThan(before?.number ?? 0n);
+  for (const path of ["/crl/00.crl", "/crl/.crl", "/crl/../crl.pem/", "/crl.der", "/crl/x.crl"])
+    expect((await get(ca, path)).status, path).toBe(404);
 });
 
 test("the CRL keeps its bytes and its ETag while nothing changes, and gets new ones in each period", async () => {
@@ -203,7 +192,7 @@ test("the documents of tokens cost the store no read, however many ask for them"
   );
   const { loads } = ca.store;
   expect(loads).toBeGreaterThan(0);
-  for (let i = 0; i < 100; i++) {
+  for (let i = 0; i < 10; i++) {
     for (const [at, path] of paths.entries()) {
       expect((await get(ca, path)).status).toBe(200);
       expect((await get(ca, path, { "if-none-match": tags[at] ?? "" })).status).toBe(304);

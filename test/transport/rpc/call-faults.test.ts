@@ -97,13 +97,6 @@ describe("a CA that cannot sign", () => {
     expect(audits).toHaveLength(protocols.length);
     for (const audit of audits) expect(audit).toMatchObject({ outcome: "refused", reason });
   });
-
-  test("serves the same caller once it can", async () => {
-    expect(await call()).toEqual(unavailable);
-    await running.found();
-    running.pass(5);
-    expect(await call()).toHaveProperty("certChain");
-  });
 });
 
 describe("a fault", () => {

@@ -3,7 +3,8 @@ import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { forwardedValue } from "../../../src/authn/forwarding-headers.ts";
 import { bearer, connectJson, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
 import { issuers, issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
-import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
+import type { RunningCa } from "../../testkit/ca/running-ca.ts";
+import { startSigningCa } from "../../testkit/ca/tainted-ca.ts";
 import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
 import { createWorkload, type Workload } from "../../testkit/callers/workload.ts";
 import { endOf } from "../../testkit/refusal.ts";
@@ -27,13 +28,12 @@ beforeEach(async () => {
     { account: "istio-system/rampart-gateway", dns_names: names },
     { account: "istio-system/envoy", dns_names: names, forwards: "identities" },
   ];
-  running = await startCa({
+  running = await startSigningCa({
     ISSUERS: [
       { ...issuerTables.cluster, jwks: jwksOf(key), gateways },
       { ...issuerTables.team, jwks: jwksOf(key) },
     ],
   });
-  await running.found();
   service = {
     send: async (request) => running.app.fetch(request),
     key,
@@ -144,22 +144,5 @@ describe("a workload", () => {
     expect(await endOf(service, () => call(account, serving, {}, issuer))).toBe(
       "InvalidArgument signer-unknown",
     );
-  });
-
-  test("keeps its own identity whatever it forwards", async () => {
-    const forwarded = "URI=spiffe://cluster.local/ns/istio-system/sa/istiod";
-    const certificate = await issuedTo("foo:bar", {}, { "x-forwarded-client-cert": forwarded });
-    expect(certificate.subjectAltName).toBe("URI:spiffe://cluster.local/ns/foo/sa/bar");
-  });
-
-  test("is unauthenticated without a credential, whatever it forwards", async () => {
-    const forwarded = "URI=spiffe://cluster.local/ns/foo/sa/bar";
-    const request = requestOf(
-      connectJson,
-      { csr: workload.csrPem },
-      { "x-forwarded-client-cert": forwarded },
-    );
-    const asking = async () => outcomeOf(connectJson, await service.send(request));
-    expect(await endOf(service, asking)).toBe("Unauthenticated credential-missing");
   });
 });
