@@ -1,10 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { caseRandom } from "./campaign/case-random.ts";
-import type { Job } from "./campaign/job.ts";
+import { addResult, casesIn, failuresIn, type Job, jobsOf, type Totals } from "./campaign/jobs.ts";
 import { judged } from "./campaign/judged.ts";
 import { minimize } from "./campaign/minimize.ts";
-import { jobsOf } from "./campaign/plan.ts";
-import { addResult, casesIn, failuresIn, type Totals } from "./campaign/totals.ts";
 import { parseOptions } from "./options.ts";
 import { type Target, WrongAnswer } from "./targets/target.ts";
 import { targetNames, targets } from "./targets/targets.ts";

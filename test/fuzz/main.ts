@@ -1,9 +1,9 @@
 import { optionsOf } from "../testkit/programs/options.ts";
 import { type Progress, runCampaign } from "./campaign/campaign.ts";
 import { caseRandom } from "./campaign/case-random.ts";
+import { casesIn, failuresIn } from "./campaign/jobs.ts";
 import { judged } from "./campaign/judged.ts";
 import { keepFailures } from "./campaign/kept-vectors.ts";
-import { casesIn, failuresIn } from "./campaign/totals.ts";
 import { type Options, parseOptions, usage } from "./options.ts";
 import { progressLine, showProgress, summary } from "./report.ts";
 import { type TargetName, targets } from "./targets/targets.ts";

@@ -1,5 +1,5 @@
 import type { Progress } from "./campaign/campaign.ts";
-import { casesIn, failuresIn, type TargetTotals } from "./campaign/totals.ts";
+import { casesIn, failuresIn, type TargetTotals } from "./campaign/jobs.ts";
 
 /** A clock of a campaign: this run's seconds, and the cases that this run judged. */
 interface Pace {

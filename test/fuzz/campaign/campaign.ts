@@ -1,7 +1,6 @@
 import { availableParallelism } from "node:os";
-import { jobsOf, type Plan } from "./plan.ts";
+import { addResult, jobsOf, type Plan, type Totals } from "./jobs.ts";
 import { createJobThread } from "./thread.ts";
-import { addResult, type Totals } from "./totals.ts";
 
 /** A campaign as it stands: its plan, and what the jobs that are done have seen. */
 export interface Progress {

@@ -1,6 +1,6 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Failure } from "./job.ts";
+import type { Failure } from "./jobs.ts";
 
 /** An input that a campaign found, which the tests judge again. */
 interface FuzzVector {

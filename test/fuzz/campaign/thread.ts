@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
-import type { Job, JobResult } from "./job.ts";
+import type { Job, JobResult } from "./jobs.ts";
 
 /** More than the slowest job takes on a busy machine, for a single case. */
 const hangMilliseconds = 120_000;

@@ -1,7 +1,7 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { targets } from "../targets/targets.ts";
 import { caseRandom } from "./case-random.ts";
-import type { Failure, Job, JobResult } from "./job.ts";
+import type { Failure, Job, JobResult } from "./jobs.ts";
 import { judged } from "./judged.ts";
 import { minimize } from "./minimize.ts";
 

@@ -4,14 +4,11 @@ import { der, hex, type Octets } from "../../testkit/der/mutation.ts";
 
 export const sequence = (...parts: readonly Uint8Array[]): Octets => der(0x30, ...parts);
 export const text = (tag: number, value: string): Octets => der(tag, Buffer.from(value));
-const uri = (value: string): Octets => text(0x86, value);
-export const directory = der(
-  0xa4,
-  sequence(der(0x31, sequence(hex("060355040a"), text(0x0c, "mesh")))),
-);
+export const uri = (value: string): Octets => text(0x86, value);
+const directory = der(0xa4, sequence(der(0x31, sequence(hex("060355040a"), text(0x0c, "mesh")))));
 export const permitted = (...bases: readonly Octets[]): Octets =>
   sequence(der(0xa0, ...bases.map((base) => sequence(base))));
-export const excluded = (...bases: readonly Octets[]): Octets =>
+const excluded = (...bases: readonly Octets[]): Octets =>
   sequence(der(0xa1, ...bases.map((base) => sequence(base))));
 export const usages = (...some: readonly string[]): Octets =>
   Buffer.from(new x509.ExtendedKeyUsageExtension([...some]).value) as unknown as Octets;

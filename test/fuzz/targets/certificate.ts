@@ -12,7 +12,7 @@ import { elementAt, inHex, type Octets } from "../../testkit/der/mutation.ts";
 import { authorityKey, certificates, signedCertificate } from "../corpus/certificates.ts";
 import { oneOf } from "../mutation/choice.ts";
 import { mutateDer } from "../mutation/der.ts";
-import { requireThat, type Target } from "./target.ts";
+import { requireThat, type Target, unlessRefused } from "./target.ts";
 
 /** The DER of a certificate. Its fields are compared with those that OpenSSL and `@peculiar/x509` read. */
 export const certificate: Target = {
@@ -21,7 +21,7 @@ export const certificate: Target = {
     return random.chance(0.7) ? mutateDer(random, intact) : resigned(random, intact);
   },
   judge: async (der) => {
-    const parsed = parsedOrUndefined(der);
+    const parsed = await unlessRefused(() => Certificate.parse(der), DerError);
     const openssl = attempt(() => new NodeCertificate(der));
     if (!parsed) return openssl ? "refused, read by OpenSSL" : "refused";
     const fields = parsed.toBeSigned;
@@ -38,27 +38,17 @@ function resigned(random: Random, intact: Octets): Octets {
   return signedCertificate(authorityKey("P-256"), mutateDer(random, elementAt(intact, [0])));
 }
 
-function parsedOrUndefined(der: Octets): Certificate | undefined {
-  try {
-    return Certificate.parse(der);
-  } catch (error) {
-    if (error instanceof DerError) return undefined;
-    throw error;
-  }
-}
-
 /** Whether an operator can add it to a trust bundle. */
-async function isAcceptedRoot(der: Octets): Promise<boolean> {
-  try {
-    parseForeignAuthority(der);
-    nodeCryptoProvider.requireReadable(der);
-    await AdditionalRoot.create(der, new Date("2026-11-21T12:00:00Z"));
-    return true;
-  } catch (error) {
-    if (error instanceof DerError || error instanceof CaError) return false;
-    throw error;
-  }
-}
+const isAcceptedRoot = async (der: Octets): Promise<boolean> =>
+  (await unlessRefused(
+    () => {
+      parseForeignAuthority(der);
+      nodeCryptoProvider.requireReadable(der);
+      return AdditionalRoot.create(der, new Date("2026-11-21T12:00:00Z"));
+    },
+    DerError,
+    CaError,
+  )) !== undefined;
 
 function requireSameFields(ours: Certificate["toBeSigned"], openssl: NodeCertificate): void {
   const isNegative = ((ours.serialNumber[0] ?? 0) & 0x80) !== 0;

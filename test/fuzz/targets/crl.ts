@@ -16,7 +16,7 @@ import { authorityKey, rootCertificates } from "../corpus/certificates.ts";
 import { identifierOf, signForX509 } from "../corpus/fixed-signature.ts";
 import { oneOf } from "../mutation/choice.ts";
 import { mutateDer } from "../mutation/der.ts";
-import { requireThat, type Target } from "./target.ts";
+import { requireThat, type Target, unlessRefused } from "./target.ts";
 
 const key = authorityKey("P-256");
 /** The issuer of a root, which is its subject. */
@@ -68,10 +68,13 @@ export const crl: Target = {
   },
   judge: async (input) => {
     const octets = new Uint8Array(input);
-    const read = unlessRefused(() => ({ list: Crl.parse(octets), ...CrlEntries.parse(octets) }));
+    const read = await unlessRefused(
+      () => ({ list: Crl.parse(octets), ...CrlEntries.parse(octets) }),
+      DerError,
+    );
     if (!read) return "refused";
     const { list, serialNumbers } = read;
-    requireOwnNames(list, serialNumbers);
+    await requireOwnNames(list, serialNumbers);
     const other = readElements(input);
     requireThat(textOf(list.thisUpdate) === other.thisUpdate, "reads another thisUpdate");
     requireThat(textOf(list.nextUpdate) === other.nextUpdate, "reads another nextUpdate");
@@ -106,18 +109,9 @@ function digitsIn(time: Octets): string {
 }
 
 /** The two readers of entries agree. Serial numbers with a sign count as none. */
-function requireOwnNames(list: Crl, serialNumbers: ReadonlySet<string>): void {
+async function requireOwnNames(list: Crl, serialNumbers: ReadonlySet<string>): Promise<void> {
   const wanted = new Set([...serialNumbers].map((number) => number.replace(/^(?:00)+(?=..)/, "")));
-  const named = unlessRefused(() => Crl.named(list, wanted));
+  const named = await unlessRefused(() => Crl.named(list, wanted), DerError);
   requireThat(!named || named.every((each) => wanted.has(each)), "names what no entry has");
   requireThat(!named || new Set(named).size === wanted.size, "overlooks an entry");
-}
-
-function unlessRefused<T>(read: () => T): T | undefined {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof DerError) return undefined;
-    throw error;
-  }
 }

@@ -1,14 +1,10 @@
-import { CaError } from "../../../src/foundation/errors.ts";
 import { JwtSvid, jwtSvidAlgorithms } from "../../../src/pki/jose/jwt-svid.ts";
 import { JwtSvidKeys } from "../../../src/pki/jose/jwt-svid-keys.ts";
-import type { Random } from "../../simulation/random.ts";
 import { verifiedByNode } from "../../testkit/callers/token-oracle.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
-import { issuerJwks, judgedAt, signedToken, tokenSigners } from "../corpus/tokens.ts";
-import { indexBelow, oneOf } from "../mutation/choice.ts";
-import { mutateJson } from "../mutation/json.ts";
-import { mutateText } from "../mutation/text.ts";
-import { requireThat, type Target } from "./target.ts";
+import { issuerJwks, judgedAt } from "../corpus/tokens.ts";
+import { hostileToken } from "../mutation/token.ts";
+import { orReason, requireThat, type Target } from "./target.ts";
 
 const audience = "https://vault.test";
 
@@ -23,7 +19,7 @@ const claims = {
 
 /** A JWT-SVID that a workload shows. Only one that `node:crypto` verifies may pass, with the subject of its claims. */
 export const jwtSvid: Target = {
-  generate: (random) => Buffer.from(compactSvid(random)),
+  generate: (random) => Buffer.from(hostileToken(random, claims, ["JWT", "JOSE", "jwt", "at+jwt"])),
   judge: async (octets) => {
     const text = octets.toString("latin1");
     const verdict = await verdictOf(text);
@@ -42,28 +38,11 @@ export const jwtSvid: Target = {
 const published = issuerJwks.keys.map((key) => ({ ...key, use: "jwt-svid" }));
 const keys = JwtSvidKeys.in(published);
 
-async function verdictOf(text: string): Promise<JwtSvid | string> {
-  try {
+const verdictOf = (text: string): Promise<JwtSvid | string> =>
+  orReason(() => {
     const keysOf = (domain: string) => (domain === clusterLocal ? keys : undefined);
-    return await JwtSvid.validate(text, audience, keysOf, judgedAt);
-  } catch (error) {
-    if (!(error instanceof CaError)) throw error;
-    const { refusal } = error;
-    return refusal.reason === "credential-rejected"
-      ? `rejected by ${refusal.check}`
-      : refusal.reason;
-  }
-}
-
-function compactSvid(random: Random): string {
-  const signer = oneOf(random, tokenSigners);
-  const whole = { ...signer.header, typ: oneOf(random, ["JWT", "JOSE", "jwt", "at+jwt"]) };
-  const header = random.chance(0.3) ? mutateJson(random, whole) : JSON.stringify(signer.header);
-  const payload = random.chance(0.8) ? mutateJson(random, claims) : JSON.stringify(claims);
-  const signing = random.chance(0.05) ? oneOf(random, tokenSigners) : signer;
-  const compact = signedToken(signing, header, payload);
-  return indexBelow(random, 8) === 0 ? mutateText(random, compact) : compact;
-}
+    return JwtSvid.validate(text, audience, keysOf, judgedAt);
+  });
 
 const algorithms: readonly unknown[] = jwtSvidAlgorithms;
 const leewaySeconds = 60;

@@ -23,8 +23,8 @@ import { mutateOctets } from "../mutation/octets.ts";
 import { mutateText } from "../mutation/text.ts";
 import { requireThat, type Target } from "./target.ts";
 
-/** What a reader of a log does with data that does not hold. */
-async function unlessRefused(read: () => Promise<string>): Promise<string> {
+/** What a reader of a log says of data that does not hold. */
+async function outcomeOf(read: () => Promise<string>): Promise<string> {
   try {
     return await read();
   } catch (error) {
@@ -48,7 +48,7 @@ export const tile: Target = {
     ]);
   },
   judge: (input) =>
-    unlessRefused(async () => {
+    outcomeOf(async () => {
       const end = input.indexOf("\n");
       const read = Tile.parsePath(input.subarray(0, Math.max(end, 0)).toString());
       if (!read) return "no path of a tile";
@@ -75,7 +75,7 @@ export const checkpoint: Target = {
     return Buffer.from(signedText(mutateText(random, text), witnesses));
   },
   judge: (input) =>
-    unlessRefused(async () => {
+    outcomeOf(async () => {
       const whole = input.toString();
       const { checkpoint: read, cosigned } = await LogPolicy.open(whole, policy);
       requireThat(formatNote(parseNote(whole)) === whole, "a note has another spelling");
@@ -109,7 +109,7 @@ export const logProof: Target = {
     return Buffer.from(lines.toSpliced(at, 1, others[oneOf(random, [at, 3, 4])] ?? "").join("\n"));
   },
   judge: (input) =>
-    unlessRefused(async () => {
+    outcomeOf(async () => {
       const text = input.toString();
       const proof = LogProof.parse(text);
       requireThat(LogProof.format(proof) === text, "a proof has another spelling");
@@ -147,7 +147,7 @@ export const logPolicy: Target = {
     return Buffer.from(several(random, 4, policyText, (text) => withOtherWord(random, text)));
   },
   judge: (input) =>
-    unlessRefused(async () => {
+    outcomeOf(async () => {
       const text = input.toString();
       const { witnesses, isQuorum } = LogPolicy.parse(text);
       const names = witnesses.map(({ name }) => name);

@@ -13,7 +13,7 @@ import { corpusRecords } from "../corpus/records.ts";
 import { oneOf } from "../mutation/choice.ts";
 import { mutateJson } from "../mutation/json.ts";
 import { mutateText } from "../mutation/text.ts";
-import { requireThat, type Target } from "./target.ts";
+import { jsonIn, requireThat, type Target, unlessRefused } from "./target.ts";
 
 const keys = [
   "authorities/00ff",
@@ -27,8 +27,8 @@ const pairs = keys.map((key, i) => [key, values[i % values.length] ?? ""] as con
 const recordForm = /^[a-z0-9][a-z0-9._-]*$/;
 
 /** Loads the stores in a space, whose records must be objects of the space. @returns How many there are. */
-async function recordsIn(space: ObjectSpace): Promise<string> {
-  try {
+const recordsIn = async (space: ObjectSpace): Promise<string> =>
+  (await unlessRefused(async () => {
     const objects = await space.list("now");
     const all = new Set([...objects.values()].map(({ value }) => value));
     const stores = [createSharedStore(space), signerStoreIn(space)("team-a")];
@@ -37,11 +37,7 @@ async function recordsIn(space: ObjectSpace): Promise<string> {
       requireThat(recordForm.test(id) && all.has(value), "loads a record that the space lacks");
     }
     return `${objects.size} objects, ${records.length} records`;
-  } catch (error) {
-    if (error instanceof FetchError) return "refused";
-    throw error;
-  }
-}
+  }, FetchError)) ?? "refused";
 
 const secrets = {
   kind: "SecretList",
@@ -53,7 +49,7 @@ const secrets = {
 export const secretSpace: Target = {
   generate: (random) => Buffer.from(mutateJson(random, secrets)),
   judge: async (octets) => {
-    const json = jsonOrUndefined(octets.toString());
+    const json = await jsonIn(octets.toString());
     if (json === undefined) return "no JSON";
     const space = createSecretSpace(async () => json, "rampart-store");
     for (const [key, { value }] of await listOf(space)) {
@@ -146,12 +142,4 @@ function changedList(random: Random): string {
   const at = Math.floor(random.fraction() * list.length);
   const remove = oneOf(random, [0, 1, 5, 20]);
   return `${list.slice(0, at)}${oneOf(random, parts)}${list.slice(at + remove)}`;
-}
-
-function jsonOrUndefined(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

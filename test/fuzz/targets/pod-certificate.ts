@@ -3,7 +3,7 @@ import { podRequestJson } from "../../testkit/kubernetes/certificate-requests.ts
 import { requestInfo, signedRequest, workloadKeys } from "../corpus/requests.ts";
 import { oneOf } from "../mutation/choice.ts";
 import { mutateJson } from "../mutation/json.ts";
-import { requireThat, type Target } from "./target.ts";
+import { jsonIn, requireThat, type Target } from "./target.ts";
 
 const keys = workloadKeys.map((key) => ({
   stubPKCS10Request: signedRequest(key, requestInfo(key.spki)).toString("base64"),
@@ -21,7 +21,7 @@ export const podCertificate: Target = {
     return Buffer.from(mutateJson(random, request));
   },
   judge: async (octets) => {
-    const shown = jsonOrUndefined(octets.toString()) as Shown | undefined;
+    const shown = (await jsonIn(octets.toString())) as Shown | undefined;
     const read = parsePodCertificateRequest(shown);
     if (!read) return shown === undefined ? "no JSON" : "no request";
     const { metadata, spec, status } = shown ?? { metadata: {}, spec: {} };
@@ -64,12 +64,4 @@ interface Shown {
   readonly metadata: { readonly [name in "namespace" | "name" | "uid"]?: unknown };
   readonly spec: { readonly [name in SpecName]?: unknown };
   readonly status?: { readonly conditions?: readonly { readonly type: string }[] | null };
-}
-
-function jsonOrUndefined(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,9 +1,9 @@
 import { FetchError } from "../../../src/foundation/fetch.ts";
 import { toSpiffeBundle } from "../../../src/pki/authority/spiffe-bundle.ts";
-import { parseSpiffeBundle, type SpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
+import { parseSpiffeBundle } from "../../../src/program/bundle/spiffe-bundle.ts";
 import { rootCertificates } from "../corpus/certificates.ts";
 import { mutateJson } from "../mutation/json.ts";
-import { requireThat, type Target } from "./target.ts";
+import { requireThat, type Target, unlessRefused } from "./target.ts";
 
 const intact = await toSpiffeBundle(rootCertificates, 7, 300);
 
@@ -12,7 +12,7 @@ export const spiffeBundle: Target = {
   generate: (random) => Buffer.from(mutateJson(random, intact)),
   judge: async (octets) => {
     const text = octets.toString();
-    const read = bundleOrUndefined(text);
+    const read = await unlessRefused(() => parseSpiffeBundle(text), FetchError);
     if (!read) return "refused";
     const published = JSON.parse(text) as typeof intact;
     const sequence = published.spiffe_sequence ?? 0;
@@ -27,12 +27,3 @@ export const spiffeBundle: Target = {
     return `${read.roots.length} roots`;
   },
 };
-
-function bundleOrUndefined(text: string): SpiffeBundle | undefined {
-  try {
-    return parseSpiffeBundle(text);
-  } catch (error) {
-    if (error instanceof FetchError) return undefined;
-    throw error;
-  }
-}

@@ -1,3 +1,4 @@
+import { CaError } from "../../../src/foundation/errors.ts";
 import type { Random } from "../../simulation/random.ts";
 import type { Octets } from "../../testkit/der/mutation.ts";
 
@@ -22,6 +23,38 @@ export interface Target {
 export class WrongAnswer extends Error {
   override readonly name = "WrongAnswer";
 }
+
+/** What the work gives, or `undefined` where it throws one of these errors, by which the code under test refuses. */
+export async function unlessRefused<T>(
+  work: () => T | Promise<T>,
+  ...refusals: readonly (abstract new (
+    ...parts: never
+  ) => Error)[]
+): Promise<T | undefined> {
+  try {
+    return await work();
+  } catch (error) {
+    if (refusals.some((kind) => error instanceof kind)) return undefined;
+    throw error;
+  }
+}
+
+/** What the work gives, or the reason of the CaError that it throws: of a credential, what was wrong with it. */
+export async function orReason<T>(work: () => Promise<T>): Promise<T | string> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof CaError)) throw error;
+    const { refusal } = error;
+    return refusal.reason === "credential-rejected"
+      ? `rejected by ${refusal.check}`
+      : refusal.reason;
+  }
+}
+
+/** What a text says as JSON, or `undefined`. */
+export const jsonIn = (text: string): Promise<unknown> =>
+  unlessRefused(() => JSON.parse(text), SyntaxError);
 
 /** @throws WrongAnswer unless the condition holds. */
 export function requireThat(condition: boolean, fault: string): asserts condition {

@@ -1,33 +1,30 @@
-import type { Authenticator, Caller } from "../../../src/authn/caller.ts";
+import type { Authenticator } from "../../../src/authn/caller.ts";
 import { IssuerKeys } from "../../../src/authn/issuer-keys.ts";
 import { createTokenAuthenticator } from "../../../src/authn/token-authenticator.ts";
-import { CaError } from "../../../src/foundation/errors.ts";
 import { KeySet } from "../../../src/pki/jose/key-set.ts";
 import type { Random } from "../../simulation/random.ts";
 import { tokenIssuerWithoutKeys } from "../../testkit/callers/token-issuers.ts";
 import { verifiedByNode } from "../../testkit/callers/token-oracle.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
-import {
-  accountClaims,
-  issuerJwks,
-  issuerName,
-  judgedAt,
-  signedToken,
-  tokenSigners,
-} from "../corpus/tokens.ts";
-import { indexBelow, oneOf } from "../mutation/choice.ts";
-import { mutateJson } from "../mutation/json.ts";
-import { mutateText } from "../mutation/text.ts";
-import { requireThat, type Target, WrongAnswer } from "./target.ts";
+import { accountClaims, issuerJwks, issuerName, judgedAt } from "../corpus/tokens.ts";
+import { oneOf } from "../mutation/choice.ts";
+import { hostileToken } from "../mutation/token.ts";
+import { orReason, requireThat, type Target, unlessRefused, WrongAnswer } from "./target.ts";
 
 /** The bearer token of a call. Only one that `node:crypto` verifies may name a caller, and only the one in its claims. */
 export const token: Target = {
-  generate: (random) => Buffer.from(compactJws(random)),
+  generate: (random) => {
+    const compact = hostileToken(random, accountClaims, ["JWT"]);
+    return Buffer.from(random.chance(0.025) ? withoutSignature(random, compact) : compact);
+  },
   judge: async (octets) => {
     const text = octets.toString("latin1");
-    const headers = headersOf(text);
+    const headers = await unlessRefused(
+      () => new Headers({ authorization: `Bearer ${text}` }),
+      TypeError,
+    );
     if (!headers) return "no header value";
-    const caller = await callerOf(headers);
+    const caller = await orReason(() => authenticate({ headers }, judgedAt));
     const identity = identityByNode(text.trim());
     if (typeof caller === "string") return identity ? `${caller}, accepted by node:crypto` : caller;
     if (!identity) throw new WrongAnswer("accepted a token that node:crypto or its claims refuse");
@@ -45,51 +42,10 @@ function authenticator(): Authenticator {
   return createTokenAuthenticator(clusterLocal, [{ ...tokenIssuerWithoutKeys(issuerName), keys }]);
 }
 
-function compactJws(random: Random): string {
-  const signer = oneOf(random, tokenSigners);
-  const header = random.chance(0.3)
-    ? mutateJson(random, { ...signer.header, typ: "JWT" })
-    : JSON.stringify(signer.header);
-  const payload = random.chance(0.8)
-    ? mutateJson(random, accountClaims)
-    : JSON.stringify(accountClaims);
-  const signing = random.chance(0.05) ? oneOf(random, tokenSigners) : signer;
-  const compact = signedToken(signing, header, payload);
-  switch (indexBelow(random, 8)) {
-    case 0:
-      return mutateText(random, compact);
-    case 1:
-      return withoutSignature(random, compact);
-    default:
-      return compact;
-  }
-}
-
-/** Mostly a signature that was made, sometimes none, or that of another token. */
+/** A token with no signature, or with that of another token. */
 function withoutSignature(random: Random, compact: string): string {
-  if (random.chance(0.8)) return compact;
   const signed = compact.slice(0, compact.lastIndexOf(".") + 1);
   return signed + oneOf(random, ["", "AA", "A".repeat(86), "_".repeat(342)]);
-}
-
-function headersOf(text: string): Headers | undefined {
-  try {
-    return new Headers({ authorization: `Bearer ${text}` });
-  } catch {
-    return undefined;
-  }
-}
-
-async function callerOf(headers: Headers): Promise<Caller | string> {
-  try {
-    return await authenticate({ headers }, judgedAt);
-  } catch (error) {
-    if (!(error instanceof CaError)) throw error;
-    const { refusal } = error;
-    return refusal.reason === "credential-rejected"
-      ? `rejected by ${refusal.check}`
-      : refusal.reason;
-  }
 }
 
 const algorithms: readonly unknown[] = ["RS256", "ES256", "EdDSA"];

@@ -30,7 +30,7 @@ export type Imported = { readonly accepted: Accepted } | { readonly refused: str
 export async function importOf({ name, material }: Offered, now: Date): Promise<Imported> {
   try {
     const ca = await verifyPluggedIn(material, clusterLocal, now);
-    const leaf = await leafUnder(ca, clusterLocal, now);
+    const leaf = await leafUnder(ca);
     return { accepted: { name, material, warnings: ca.warnings, leaf } };
   } catch (error) {
     if (error instanceof OperatorError) return { refused: error.message };

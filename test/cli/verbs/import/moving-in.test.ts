@@ -25,8 +25,7 @@ const now = new Date();
 const verify = (material: PluggedInMaterial) => verifyPluggedIn(material, clusterLocal, now);
 
 /** Why workloads of an imported CA refuse each other. */
-const faultIn = async (imported: ImportedAuthority) =>
-  faultOfHandshake(await leafUnder(imported, clusterLocal, now));
+const faultIn = async (imported: ImportedAuthority) => faultOfHandshake(await leafUnder(imported));
 
 const vectors = async (files: Readonly<Record<string, string>>) =>
   loadPluggedIn(await copyVectors(await temporaryFolder(), files));

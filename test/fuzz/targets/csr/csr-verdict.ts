@@ -1,10 +1,9 @@
 import { X509Certificate } from "node:crypto";
-import { CaError } from "../../../../src/foundation/errors.ts";
 import { Leaf } from "../../../../src/pki/x509/leaf/certificate-signer.ts";
 import type { SubjectPublicKey } from "../../../../src/pki/x509/subject-public-key.ts";
 import { createTestIssuer, oneDay, proved, workload } from "../../../testkit/pki/certificates.ts";
 import { parseCsr } from "../../../testkit/pki/csr-parsing.ts";
-import { requireThat, WrongAnswer } from "../target.ts";
+import { orReason, requireThat, WrongAnswer } from "../target.ts";
 import { judgeRequest, peculiarKey } from "./csr-oracle.ts";
 
 const reasons: readonly string[] = [
@@ -21,8 +20,11 @@ const issuer = await createTestIssuer();
  * `@peculiar/x509` find in it, and its key must be the one in the certificate.
  */
 export async function judgeCsr(pem: string): Promise<string> {
-  const parsed = await parsedOrReason(pem);
-  if (typeof parsed === "string") return parsed;
+  const parsed = await orReason(() => parseCsr(pem));
+  if (typeof parsed === "string") {
+    requireThat(reasons.includes(parsed), `refused a CSR with ${parsed}`);
+    return parsed;
+  }
   const der = decodePem(pem);
   const facts = judgeRequest(der);
   if (typeof facts === "string") throw new WrongAnswer(`accepted a CSR, but ${facts}`);
@@ -34,17 +36,6 @@ export async function judgeCsr(pem: string): Promise<string> {
   requireThat(!peculiar || peculiar.equals(parsed.spki), "@peculiar/x509 finds another public key");
   await requireCertified(parsed);
   return peculiar ? "accepted" : "accepted, not read by @peculiar/x509";
-}
-
-async function parsedOrReason(pem: string): Promise<SubjectPublicKey | string> {
-  try {
-    return await parseCsr(pem);
-  } catch (error) {
-    if (!(error instanceof CaError)) throw error;
-    const { reason } = error.refusal;
-    requireThat(reasons.includes(reason), `refused a CSR with ${reason}`);
-    return reason;
-  }
 }
 
 async function requireCertified(publicKey: SubjectPublicKey): Promise<void> {

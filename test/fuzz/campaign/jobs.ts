@@ -1,5 +1,46 @@
 import type { TargetName } from "../targets/targets.ts";
-import type { Failure, Job, JobResult } from "./job.ts";
+
+/** The parameters that decide every case of a campaign. */
+export interface Plan {
+  readonly seed: number;
+  readonly count: number;
+  readonly targets: readonly TargetName[];
+}
+
+const casesPerJob = 500;
+
+/** The jobs of a plan. Targets take turns, so that a campaign cut short has tried them all. */
+export function* jobsOf({ seed, count, targets }: Plan): Generator<Job> {
+  const share = Math.ceil(count / targets.length);
+  for (let from = 0; from < share; from += casesPerJob) {
+    for (const target of targets) {
+      yield { seed, target, from, until: Math.min(from + casesPerJob, share) };
+    }
+  }
+}
+
+/** Consecutive cases of one target. */
+export interface Job {
+  readonly seed: number;
+  readonly target: TargetName;
+  readonly from: number;
+  readonly until: number;
+}
+
+/** A fault of one target, with the first case that showed it. */
+export interface Failure {
+  readonly fault: string;
+  readonly caseNumber: number;
+  readonly times: number;
+  /** The minimised input, base64. */
+  readonly input: string;
+}
+
+/** The result of a job: how often each outcome occurred, and the faults. */
+export interface JobResult {
+  readonly outcomes: Readonly<Record<string, number>>;
+  readonly failures: readonly Failure[];
+}
 
 /** The outcomes of one target. */
 export interface TargetTotals {
