@@ -9,8 +9,6 @@ import {
 import { RecordError } from "../../src/custody/record-fields.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto.ts";
 import { describeOpenedKeys } from "../contract/opened-keys.ts";
-import { clusterLocal } from "../testkit/pki/certificates.ts";
-import { openRecord } from "../testkit/pki/record-opening.ts";
 import {
   createKek,
   createRecord,
@@ -114,14 +112,8 @@ test.each(Object.entries(forms))("refuses a record with %s by its form", (_, cha
   expect(checkOf(tampered(record, change).value)).toBe("form");
 });
 
-test.each(["", "null", "[]", "{", "[[[[[[[["])("refuses %j for a record", (value) => {
-  expect(checkOf(value)).toBe("form");
-});
-
-test("refuses a record of a megabyte, and a deeply nested one", () => {
-  expect(checkOf("[".repeat(100_000))).toBe("form");
+test("refuses a text that is longer than any record by its form", () => {
   expect(checkOf(JSON.stringify({ note: "x".repeat(1 << 20) }))).toBe("form");
-  expect(checkOf(`${record.value}${" ".repeat(1 << 20)}`)).toBe("form");
 });
 
 test.each([0, 2, -1, 1.5, 2 ** 53])(
@@ -131,28 +123,5 @@ test.each([0, 2, -1, 1.5, 2 ** 53])(
     expect(checkOf(JSON.stringify({ version, shape: "of tomorrow" }))).toBe("version");
   },
 );
-
-test("refuses a record with a prototype for a field", () => {
-  expect(checkOf(record.value.replace("{", '{"__proto__":{"x":1},'))).toBe("form");
-});
-
-const respellings: Record<string, (value: string) => string> = {
-  "a space after it": (value) => `${value} `,
-  "its version as 1.0": (value) => value.replace('"version":1', '"version":1.0'),
-  "another version hidden before it": (value) =>
-    value.replace('"version":1', '"version":2,"version":1'),
-  "its fields in another order": (value) =>
-    JSON.stringify(Object.fromEntries(Object.entries(JSON.parse(value)).reverse())),
-};
-
-test.each(Object.entries(respellings))("refuses the same record with %s", async (_, respell) => {
-  const value = respell(record.value);
-  expect(value).not.toBe(record.value);
-  const refusal = await openRecord({ ...record, value }, clusterLocal, [kek]).then(
-    () => "opened",
-    (error: unknown) => (error instanceof RecordError ? "refused" : String(error)),
-  );
-  expect(refusal).toBe("refused");
-});
 
 describeOpenedKeys(webCryptoProvider, 1);

@@ -58,19 +58,6 @@ test("a record does not open for another log whose name somebody has written int
   await expect(keysFor([kek], id).open(moved)).rejects.toThrow("seal");
 });
 
-test("a record in another spelling does not open", async () => {
-  const spaced = JSON.stringify(JSON.parse(created.record), undefined, 1);
-  await expect(keys.open(spaced)).rejects.toThrow("not the key of a log as it was sealed");
-});
-
-test("a record with any changed character does not open", async () => {
-  for (let i = 0; i < created.record.length; i += 5) {
-    const { record } = created;
-    const changed = `${record.slice(0, i)}${record[i] === "A" ? "B" : "A"}${record.slice(i + 1)}`;
-    await expect(keys.open(changed), changed).rejects.toThrow();
-  }
-});
-
 test("no key of a log signs while its KEK is not held, whether it was made, opened or sealed anew", async () => {
   let isHeld = true;
   const held = (of: Kek): Kek => ({

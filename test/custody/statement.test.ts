@@ -94,6 +94,13 @@ describe("a statement opens as it was sealed", () => {
     );
   });
 
+  test("as a root of a size that certificates have", async () => {
+    const der = await createRoot({ notAfter: second(1000), paddingOctets: 20_000 });
+    const large = await AdditionalRoot.create(der, second(0));
+    const sealed = await Statement.seal("root", large, custodian);
+    expect((await Statement.open("root", sealed, custodian)).id).toBe(large.id);
+  });
+
   test("and is sealed to the same text each time, because nothing in it is random", async () => {
     expect(await Statement.seal("taint", taint, custodian)).toEqual(sealedTaint);
   });
@@ -103,6 +110,24 @@ describe("a statement opens as it was sealed", () => {
     const ring = { ...custodian, keks: [spare, again] as const };
     expect(await Statement.open("taint", sealedTaint, ring)).toEqual(taint);
   });
+});
+
+test("two statements that differ in any part never have the same MAC", async () => {
+  const text = fc.string({ maxLength: 8 });
+  const statements = fc.record({
+    kind: fc.constantFrom("taint" as const, "root" as const),
+    id: text,
+    says: fc.dictionary(text, text, { maxKeys: 3, noNullPrototype: true }),
+  });
+  const macOf = async (name: Parameters<typeof sealContent>[0], says: Record<string, string>) =>
+    JSON.parse((await sealContent(name, says, custodian)).value).mac;
+  await fc.assert(
+    fc.asyncProperty(statements, statements, async (a, b) => {
+      const isSame =
+        JSON.stringify([a, Object.entries(a.says)]) === JSON.stringify([b, Object.entries(b.says)]);
+      expect((await macOf(a, a.says)) === (await macOf(b, b.says))).toBe(isSame);
+    }),
+  );
 });
 
 describe("a statement is refused", () => {
