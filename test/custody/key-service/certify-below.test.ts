@@ -70,4 +70,15 @@ describe("a root in a key service", () => {
     }
     expect((await certify(root, 8, [renewed])).roots).toEqual([renewed]);
   });
+
+  test("is what it was renewed to last, in whatever order the certificates are", async () => {
+    const roots = [0, 10, 20].map((days) => rootFor(365, clusterLocal, later(days)));
+    const [root, second, third] = (await Promise.all(roots)) as [Bytes, Bytes, Bytes];
+    now = later(30);
+    for (const known of [
+      [root, second, third],
+      [third, second, root],
+    ])
+      expect((await certify(root, 8, known)).roots).toEqual([third]);
+  });
 });

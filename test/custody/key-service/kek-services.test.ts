@@ -10,8 +10,17 @@ import {
   awsUri,
   playAws,
 } from "../../testkit/key-services/aws-kms.ts";
-import { azureUri, playAzure } from "../../testkit/key-services/azure-key-vault.ts";
-import { googleUri, playGoogle } from "../../testkit/key-services/google-kms.ts";
+import {
+  azureCredential,
+  azureUri,
+  playAzure,
+} from "../../testkit/key-services/azure-key-vault.ts";
+import {
+  crc32cOf,
+  googleCredential,
+  googleUri,
+  playGoogle,
+} from "../../testkit/key-services/google-kms.ts";
 import type { PlayedService } from "../../testkit/key-services/key-service.ts";
 import { playedCustody } from "../../testkit/key-services/played-custody.ts";
 import { playVault, vaultFault, vaultUri } from "../../testkit/key-services/vault-transit.ts";
@@ -155,4 +164,61 @@ test.each([
   const service = await playAws();
   const wrapping = wrapKek({ id: "k1", octets }, uri, domain, keyServicesOf(service, given));
   await expect(wrapping).rejects.toThrow(sentence);
+});
+
+test.each([
+  [googleUri, { KEY_CREDENTIAL_GCPKMS: "{}" }],
+  [azureUri, { KEY_CREDENTIAL_AZUREKMS: '{"tenant":"t/../x"}' }],
+])("no grant is asked for, for %s, with a credential that cannot be one", async (uri, given) => {
+  const service = await playAzure();
+  await expect(
+    wrapKek({ id: "k1", octets }, uri, domain, keyServicesOf(service, given)),
+  ).rejects.toThrow("cannot be asked: its credential");
+  expect(service.asked).toEqual([]);
+});
+
+test.each([
+  [
+    googleUri,
+    { KEY_CREDENTIAL_GCPKMS: { ...JSON.parse(googleCredential), token_uri: "http://sts.test/" } },
+  ],
+  [
+    azureUri,
+    { KEY_CREDENTIAL_AZUREKMS: { ...JSON.parse(azureCredential), authority: "http://sts.test" } },
+  ],
+])("a grant for %s is not asked for over plain HTTP", async (uri, credential) => {
+  const service = await playAzure();
+  const given = Object.entries(credential).map(([name, json]) => [name, JSON.stringify(json)]);
+  const keyServices = keyServicesOf(service, Object.fromEntries(given));
+  await expect(wrapKek({ id: "k1", octets }, uri, domain, keyServices)).rejects.toThrow(
+    "its credential must name an https URL",
+  );
+});
+
+test("the CRC of Google's reference", () => {
+  expect(crc32cOf(new TextEncoder().encode("123456789"))).toBe("3808858755");
+});
+
+test("Managed HSM gets a token of its own", async () => {
+  const service = await playAzure();
+  const scopes: unknown[] = [];
+  const fetch: PlayedService["fetch"] = (url, init) => {
+    const scope = new URLSearchParams(`${init.body}`).get("scope");
+    if (scope !== null) scopes.push(scope);
+    return service.fetch(url, init);
+  };
+  const uri = azureUri.replace("vault.azure.net", "managedhsm.azure.net");
+  const { call } = keyServicesOf({ fetch })(uri);
+  await call("").catch(() => {});
+  expect(scopes).toEqual(["https://managedhsm.azure.net/.default"]);
+});
+
+test("Azure takes a federated token", async () => {
+  const service = await playAzure();
+  const { password: _, ...rest } = JSON.parse(azureCredential);
+  const keyServices = keyServicesOf(service, {
+    KEY_CREDENTIAL_AZUREKMS: JSON.stringify({ ...rest, assertion: "jwt.of.workload" }),
+  });
+  const kek = await wrapKek({ id: "k1", octets }, azureUri, domain, keyServices);
+  expect(await WrappedKek.open(kek, domain, keyServices)).toEqual(octets);
 });
