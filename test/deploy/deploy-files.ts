@@ -1,25 +1,19 @@
-import { readFileSync } from "node:fs";
 import { parse as parseToml, TomlDate } from "smol-toml";
 import { expect } from "vitest";
 import { parseAllDocuments } from "yaml";
-
-/** The text of a file of this repository. */
-export const read = (path: string): string =>
-  readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
+import { read } from "../pages/page-files.ts";
 
 export interface Manifest {
   readonly kind: string;
   readonly data?: Readonly<Record<string, string>>;
-  readonly spec?: { readonly template?: { readonly spec: PodSpec } };
+  readonly rules?: readonly Rule[];
+  readonly spec?: object;
 }
 
-interface PodSpec {
-  readonly automountServiceAccountToken: boolean;
-  readonly securityContext: object;
-  readonly containers: readonly {
-    readonly args: readonly string[];
-    readonly securityContext: object;
-  }[];
+/** What a role lets somebody do. */
+export interface Rule {
+  readonly resources: readonly string[];
+  readonly verbs: readonly string[];
 }
 
 export const manifestsIn = (path: string): readonly Manifest[] =>

@@ -1,8 +1,7 @@
-import { execFileSync } from "node:child_process";
 import { expect, test } from "vitest";
 import { agentFlags, heapFlags, startFlags } from "../../dev/package/node-flags.ts";
 import { Runtime } from "../../src/program/runtime.ts";
-import { read } from "./deploy-files.ts";
+import { filesAt, read } from "../pages/page-files.ts";
 
 test("both stages of the image have one Node, without a known fault, of the tests' line", () => {
   const images = [...read("deploy/Dockerfile").matchAll(/^FROM (?:--platform=\S+ )?(\S+)/gm)].map(
@@ -27,10 +26,7 @@ test("the image is for both processors: what runs in its last stage is done on n
 test("every file that names a version of Rampart names the one of package.json", () => {
   const { version } = JSON.parse(read("package.json"));
   const named = /(?:rampart(?:-import)?:|rampart-ca-rampart-|newTag: |ersion: )(\d+\.\d+\.\d+)/g;
-  const files = ["deploy", "docs"].flatMap((folder) =>
-    execFileSync("git", ["ls-files", folder], { encoding: "utf8" }).trim().split("\n"),
-  );
-  const texts = files.filter((file) => /\.(?:md|ya?ml|Dockerfile)$/.test(file)).map(read);
+  const texts = filesAt("{deploy,docs}/**/*{.md,.yaml,.yml,.Dockerfile}").map(read);
   const versions = texts.flatMap((text) => [...text.matchAll(named)].map(([, each]) => each));
   expect(versions.length).toBeGreaterThan(15);
   expect(new Set(versions)).toEqual(new Set([version]));

@@ -2,7 +2,7 @@ import { parse as parseToml } from "smol-toml";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { type BucketPlace, logPlaceOf } from "../../src/node/stores/store-place.ts";
-import { read } from "./deploy-files.ts";
+import { read } from "../pages/page-files.ts";
 
 interface Statement {
   readonly Effect: "Allow" | "Deny";

@@ -1,111 +1,90 @@
-import { globSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { DistributeConfiguration } from "../../src/node/distribute/distribute.ts";
 import { GatewayConfiguration } from "../../src/node/gateway/gateway-configuration.ts";
 import { ServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
 import { SignerConfiguration } from "../../src/node/signer/signer-configuration.ts";
+import { filesAt, read } from "../pages/page-files.ts";
 import { randomKek } from "../testkit/configuration.ts";
-import { configurationIn, type Manifest, manifestsIn, read } from "./deploy-files.ts";
+import { configurationIn, type Manifest, manifestsIn } from "./deploy-files.ts";
 
-const root = fileURLToPath(new URL("../..", import.meta.url));
+const base = "deploy/kustomize/base";
+const components = "deploy/kustomize/components";
 
-describe.each([
-  "deploy/kustomize/base/serve/serve.yaml",
-  "deploy/kustomize/base/gateway/gateway.yaml",
-])("%s", (path) => {
-  test("runs without root, privileges, a writable root or a role", () => {
-    const manifests = manifestsIn(path);
-    expect(manifests.map(({ kind }) => kind).join()).not.toMatch(/Role/);
-    const [pod, ...others] = manifests.flatMap(({ spec }) => spec?.template?.spec ?? []);
-    expect(others).toEqual([]);
-    expect(pod).toMatchObject({
-      automountServiceAccountToken: false,
-      securityContext: { runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } },
-    });
-    for (const { securityContext } of pod?.containers ?? []) {
-      expect(securityContext).toEqual({
+/** What every pod has: neither root, privileges, a writable root nor a token of its account. */
+const harmless = {
+  automountServiceAccountToken: false,
+  securityContext: { runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } },
+  containers: [
+    {
+      securityContext: {
         allowPrivilegeEscalation: false,
         readOnlyRootFilesystem: true,
         capabilities: { drop: ["ALL"] },
-      });
-    }
-  });
+      },
+    },
+  ],
+};
+
+/** Of each manifest, what makes pods, and its other kinds. */
+test.each([
+  [`${base}/serve/serve.yaml`, { template: { spec: harmless } }],
+  [`${base}/gateway/gateway.yaml`, { template: { spec: harmless } }],
+  [
+    `${base}/import/import.yaml`,
+    {
+      concurrencyPolicy: "Forbid",
+      jobTemplate: {
+        spec: { backoffLimit: 0, template: { spec: { ...harmless, restartPolicy: "Never" } } },
+      },
+    },
+  ],
+])("%s runs without root, privileges, a writable root, a token or a role", (path, spec) => {
+  const manifests = manifestsIn(path);
+  expect(manifests.map(({ kind }) => kind).join()).not.toMatch(/Role/);
+  const pods = manifests.filter(({ kind }) => /^(?:Deployment|StatefulSet|CronJob)$/.test(kind));
+  expect(pods).toMatchObject([{ spec }]);
+});
+
+test("the import has an image with the wrangler that the tests use", () => {
+  const { devDependencies } = JSON.parse(read("package.json"));
+  expect(read("deploy/import.Dockerfile")).toContain(` wrangler@${devDependencies.wrangler}\n`);
 });
 
 test("no program mounts a single file of a ConfigMap, which would never change under it", () => {
-  const files = globSync("deploy/{kustomize,helm}/**/*.{yaml,tpl}", { cwd: root });
+  const files = filesAt("deploy/{kustomize,helm}/**/*.{yaml,tpl}");
   expect(files.length).toBeGreaterThan(10);
   expect(files.filter((path) => read(path).includes("subPath"))).toEqual([]);
 });
 
 test("the manifests' configurations are ones that the programs take", () => {
-  const serve = {
-    ...configurationIn("deploy/kustomize/base/serve/serve.yaml"),
-    KEK: randomKek(),
-  };
-  expect(() => ServeConfiguration.parse(serve)).not.toThrow();
-  expect(() =>
-    GatewayConfiguration.parse(configurationIn("deploy/kustomize/base/gateway/gateway.yaml")),
-  ).not.toThrow();
-});
-
-describe("deploy/kustomize/base/import/import.yaml", () => {
-  const manifests = manifestsIn("deploy/kustomize/base/import/import.yaml");
-
-  test("is a job without root, privileges, a writable root, a token or a role", () => {
-    expect(manifests.map(({ kind }) => kind)).toEqual(["ServiceAccount", "ConfigMap", "CronJob"]);
-    expect(manifests.at(-1)?.spec).toMatchObject({
-      concurrencyPolicy: "Forbid",
-      jobTemplate: {
-        spec: {
-          backoffLimit: 0,
-          template: {
-            spec: {
-              automountServiceAccountToken: false,
-              restartPolicy: "Never",
-              securityContext: { runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } },
-              containers: [
-                {
-                  securityContext: {
-                    allowPrivilegeEscalation: false,
-                    readOnlyRootFilesystem: true,
-                    capabilities: { drop: ["ALL"] },
-                  },
-                },
-              ],
-            },
-          },
-        },
-      },
-    });
+  const environment = { KUBERNETES_SERVICE_HOST: "10.0.0.1" };
+  const apiServer = { server: "https://10.0.0.1:443" };
+  const of = (program: string) => configurationIn(`${base}/${program}/${program}.yaml`);
+  ServeConfiguration.parse({ ...of("serve"), KEK: randomKek() });
+  GatewayConfiguration.parse(of("gateway"));
+  expect(DistributeConfiguration.parse(of("distribute"), environment)).toMatchObject({
+    places: { ...apiServer, configMap: "istio-ca-root-cert" },
   });
-
-  test("has an image with the wrangler that the tests use", () => {
-    const { devDependencies } = JSON.parse(read("package.json"));
-    expect(read("deploy/import.Dockerfile")).toContain(` wrangler@${devDependencies.wrangler}\n`);
+  expect(SignerConfiguration.parse(of("signer"), environment)).toMatchObject({
+    apiServer,
+    lease: { namespace: "istio-system", name: "rampart-signer" },
+    signers: [{ name: "mesh.example.com/workload" }],
   });
 });
 
 describe("deploy/kustomize/base/signer/signer.yaml", () => {
-  const path = "deploy/kustomize/base/signer/signer.yaml";
+  const path = `${base}/signer/signer.yaml`;
   const signerOf = (object: Manifest) =>
     JSON.stringify(object).match(/mesh\.example\.com.workload/g);
 
-  test("configures the program, for the signer name of its rights", () => {
-    const environment = { KUBERNETES_SERVICE_HOST: "10.0.0.1" };
-    expect(SignerConfiguration.parse(configurationIn(path), environment)).toMatchObject({
-      apiServer: { server: "https://10.0.0.1:443" },
-      lease: { namespace: "istio-system", name: "rampart-signer" },
-      signers: [{ name: "mesh.example.com/workload" }],
-    });
+  test("has the rights of the signer name that it configures", () => {
     const roles = manifestsIn(path).filter(({ kind }) => kind === "ClusterRole");
     expect(roles.map(signerOf)).toEqual([["mesh.example.com/workload"]]);
   });
 
   test("reads no secret, and writes nothing but answers and its lease", () => {
     const roles = manifestsIn(path).filter(({ kind }) => /^(Cluster)?Role$/.test(kind));
-    const rules = roles.flatMap((role) => (role as unknown as { rules: Rule[] }).rules);
+    const rules = roles.flatMap(({ rules = [] }) => rules);
     const writing = rules.filter(
       ({ verbs }) => !verbs.every((verb) => /^(list|watch)$/.test(verb)),
     );
@@ -119,9 +98,7 @@ describe("deploy/kustomize/base/signer/signer.yaml", () => {
   });
 
   test("approves, and sees what services request, by a component alone, for the same account and name", () => {
-    const [role, binding] = manifestsIn(
-      "deploy/kustomize/components/signer-services/signer-services.yaml",
-    );
+    const [role, binding] = manifestsIn(`${components}/signer-services/signer-services.yaml`);
     expect(role && signerOf(role)).toEqual(["mesh.example.com/workload"]);
     expect(role).toMatchObject({
       rules: [
@@ -140,29 +117,24 @@ describe("deploy/kustomize/base/signer/signer.yaml", () => {
 });
 
 describe("deploy/kustomize/components/signer-cert-manager", () => {
-  const path = "deploy/kustomize/components/signer-cert-manager";
+  const path = `${components}/signer-cert-manager`;
 
   test("sees requests and issuers, writes their status alone, and approves nothing", () => {
     const [role, binding] = manifestsIn(`${path}/signer-cert-manager.yaml`);
     const issuers = ["rampartissuers", "rampartclusterissuers"];
-    expect((role as unknown as { rules: Rule[] }).rules).toEqual([
-      {
-        apiGroups: ["cert-manager.io"],
-        resources: ["certificaterequests"],
-        verbs: ["list", "watch"],
-      },
-      {
-        apiGroups: ["cert-manager.io"],
-        resources: ["certificaterequests/status"],
-        verbs: ["patch"],
-      },
-      { apiGroups: ["rampart.dev"], resources: issuers, verbs: ["list", "watch"] },
-      {
-        apiGroups: ["rampart.dev"],
-        resources: issuers.map((each) => `${each}/status`),
-        verbs: ["patch"],
-      },
-    ]);
+    expect(role?.rules).toEqual(
+      [
+        ["cert-manager.io", ["certificaterequests"]] as const,
+        ["rampart.dev", issuers] as const,
+      ].flatMap(([group, resources]) => [
+        { apiGroups: [group], resources, verbs: ["list", "watch"] },
+        {
+          apiGroups: [group],
+          resources: resources.map((each) => `${each}/status`),
+          verbs: ["patch"],
+        },
+      ]),
+    );
     expect(binding).toMatchObject({
       subjects: [{ name: "rampart-signer", namespace: "istio-system" }],
     });
@@ -180,26 +152,7 @@ describe("deploy/kustomize/components/signer-cert-manager", () => {
   });
 });
 
-interface Rule {
-  readonly resources: readonly string[];
-  readonly verbs: readonly string[];
-}
-
-describe("deploy/kustomize/base/distribute/distribute.yaml", () => {
-  const path = "deploy/kustomize/base/distribute/distribute.yaml";
-
-  test("configures the program", () => {
-    const environment = { KUBERNETES_SERVICE_HOST: "10.0.0.1" };
-    expect(DistributeConfiguration.parse(configurationIn(path), environment)).toMatchObject({
-      places: { server: "https://10.0.0.1:443", configMap: "istio-ca-root-cert" },
-    });
-  });
-});
-
-test.each([
-  "deploy/kustomize/base/distribute/distribute.yaml",
-  "deploy/kustomize/components/gateway-roots/gateway-roots.yaml",
-])(
+test.each([`${base}/distribute/distribute.yaml`, `${components}/gateway-roots/gateway-roots.yaml`])(
   "%s lets see namespaces and the ConfigMaps of roots and CRLs, delete nothing, and read no secret",
   (path) => {
     const roles = manifestsIn(path).filter(({ kind }) => kind === "ClusterRole");
@@ -219,8 +172,8 @@ test.each([
 );
 
 test("the rights to keep roots are bound to the gateway's account", () => {
-  const manifests = manifestsIn("deploy/kustomize/components/gateway-roots/gateway-roots.yaml");
-  const accounts = manifestsIn("deploy/kustomize/base/gateway/gateway.yaml").filter(
+  const manifests = manifestsIn(`${components}/gateway-roots/gateway-roots.yaml`);
+  const accounts = manifestsIn(`${base}/gateway/gateway.yaml`).filter(
     ({ kind }) => kind === "ServiceAccount",
   );
   expect(accounts).toMatchObject([{ metadata: { name: "rampart-gateway" } }]);

@@ -1,8 +1,17 @@
 import { parse as parseToml, TomlDate } from "smol-toml";
 import { describe, expect, test } from "vitest";
 import { ServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
+import { read } from "../pages/page-files.ts";
 import { randomKek } from "../testkit/configuration.ts";
-import { manifestsIn, read } from "./deploy-files.ts";
+import { manifestsIn } from "./deploy-files.ts";
+
+/** The configuration of an overlay, whose date is one of TOML. */
+function exampleOf(overlay: string): Record<string, unknown> {
+  const text = read(`deploy/kustomize/overlays/${overlay}/rampart.toml`);
+  const { INCEPTION_DATE, ...values } = parseToml(text);
+  expect(INCEPTION_DATE).toBeInstanceOf(TomlDate);
+  return { ...values, KEK: randomKek() };
+}
 
 describe("deploy/kustomize/components/kubernetes-store", () => {
   const folder = "deploy/kustomize/components/kubernetes-store";
@@ -39,11 +48,8 @@ describe("deploy/kustomize/components/kubernetes-store", () => {
   });
 
   test("has an example whose configuration serve takes in a pod", () => {
-    const text = parseToml(read("deploy/kustomize/overlays/replicas/rampart.toml"));
-    const { INCEPTION_DATE, ...values } = text;
     const environment = { KUBERNETES_SERVICE_HOST: "10.0.0.1" };
-    expect(INCEPTION_DATE).toBeInstanceOf(TomlDate);
-    expect(ServeConfiguration.parse({ ...values, KEK: randomKek() }, environment)).toMatchObject({
+    expect(ServeConfiguration.parse(exampleOf("replicas"), environment)).toMatchObject({
       store: {
         kind: "kubernetes",
         namespace: "rampart-store",
@@ -69,14 +75,11 @@ describe("deploy/kustomize/components/s3-store", () => {
   });
 
   test("has an example whose configuration serve takes, with the file that it mounts", () => {
-    const text = parseToml(read("deploy/kustomize/overlays/bucket/rampart.toml"));
-    const { INCEPTION_DATE, ...values } = text;
-    expect(INCEPTION_DATE).toBeInstanceOf(TomlDate);
-    expect(ServeConfiguration.parse({ ...values, KEK: randomKek() })).toMatchObject({
+    const values = exampleOf("bucket");
+    expect(ServeConfiguration.parse(values)).toMatchObject({
       store: { kind: "s3", url: "https://mesh-ca.s3.eu-central-1.amazonaws.com" },
     });
-    const mounted = { S3_CREDENTIALS_FILE: "/etc/rampart-bucket/credentials" };
-    expect(values).toMatchObject(mounted);
+    expect(values).toHaveProperty("S3_CREDENTIALS_FILE", "/etc/rampart-bucket/credentials");
     expect(read(`${folder}/replicas.yaml`)).toContain("mountPath: /etc/rampart-bucket");
   });
 });

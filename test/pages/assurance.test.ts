@@ -1,10 +1,9 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { mutantLists, readMutants } from "../mutants/mutants.ts";
+import { read, root } from "./page-files.ts";
 
-const root = join(import.meta.dirname, "../..");
-const read = (path: string): string => readFileSync(join(root, path), "utf8");
 const page = read("test/assurance.md");
 
 const { scripts } = JSON.parse(read("package.json")) as { readonly scripts: object };
@@ -65,13 +64,13 @@ test("the assurance case has every attacker of the threat model", () => {
 
 test.each([
   ["`test/pages/nowhere.test.ts`", "test/pages/nowhere.test.ts"],
-  ["`test/pages/phases.test.ts` *a title that nobody wrote*", "a title that nobody wrote"],
+  ["`test/pages/tables.test.ts` *a title that nobody wrote*", "a title that nobody wrote"],
   ["`test/pages/pages.test.ts`, *names only files that exist*, *and not this*", "and not this"],
   ["`npm run nothing`", "npm run nothing"],
   ["`npm run test:interop nowhere`", "npm run test:interop nowhere"],
   ['"nobody has planted this"', "nobody has planted this"],
   [
-    "`test/pages/phases.test.ts` and *a title that stands alone*",
+    "`test/pages/tables.test.ts` and *a title that stands alone*",
     " and *a title that stands alone*",
   ],
 ])("a wrong name is found: %s", (cell, stranger) => {

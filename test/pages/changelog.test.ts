@@ -1,8 +1,5 @@
-import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-
-const read = (path: string): string =>
-  readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
+import { read } from "./page-files.ts";
 
 const changelog = read("CHANGELOG.md");
 const sections = changelog.split(/^## /m).slice(1);

@@ -14,7 +14,7 @@ const https: readonly ServerName[] = [...native, "Worker"];
 
 const everything = "certificates by token and by certificate, refusals, a rotation";
 
-/** The page repeats it (test/pages/compatibility.test.ts), and the suite plays each cell of it. */
+/** The page repeats it (test/pages/tables.test.ts), and the suite plays each cell of it. */
 export const matrix = {
   grpcJs: {
     client: "grpc-js 1.14.7",

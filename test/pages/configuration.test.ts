@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { Configuration } from "../../src/config/configuration.ts";
 import { DistributeConfiguration } from "../../src/node/distribute/distribute.ts";
@@ -11,35 +10,22 @@ import {
 } from "../../src/node/limits/limits.ts";
 import { ServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
 import { SignerConfiguration } from "../../src/node/signer/signer-configuration.ts";
+import { cellsOf, read } from "./page-files.ts";
 
-const read = (name: string): string =>
-  readFileSync(new URL(`../../docs/reference/${name}.md`, import.meta.url), "utf8");
-const page = read("configuration");
+const page = read("docs/reference/configuration.md").replaceAll("`", "");
+const limitsPage = read("docs/reference/limits.md").replaceAll("`", "");
 
-/** The rows of the first table after a heading or sentence: cells without back quotes. */
+/** The rows of the first table of keys after a heading or sentence. */
 function tableAfter(text: string): string[][] {
-  const rows = page.slice(page.indexOf(text)).split("\n");
-  const first = rows.findIndex((row) => row.startsWith("| key |"));
-  const table = rows.slice(first + 2);
-  return table
-    .slice(
-      0,
-      table.findIndex((row) => !row.startsWith("|")),
-    )
-    .map((row) =>
-      row
-        .split("|")
-        .slice(1, -1)
-        .map((cell) => cell.trim().replaceAll("`", "")),
-    );
+  const [, table = ""] =
+    /^\| key \|.*\n.*\n((?:\|.*\n)+)/m.exec(page.slice(page.indexOf(text))) ?? [];
+  return table.trimEnd().split("\n").map(cellsOf);
 }
 
-const chartSchema = JSON.parse(
-  readFileSync(new URL("../../deploy/helm/rampart/values.schema.json", import.meta.url), "utf8"),
-);
+const chartSchema = JSON.parse(read("deploy/helm/rampart/values.schema.json"));
 
 const rows = tableAfter("## The CA");
-const issuerRows = tableAfter("### Each table of `ISSUERS`");
+const issuerRows = tableAfter("### Each table of ISSUERS");
 const defaultOf = (key: string): string => rows.find(([name]) => name === key)?.[2] ?? "";
 
 const required = { ISSUERS: [{ issuer: "https://a.test" }], KEK: `k1:${"A".repeat(43)}=` };
@@ -98,7 +84,7 @@ test("the page and the chart name every key of an issuer's table", () => {
     subjects: [subject],
     recorded_claims: ["b"],
   };
-  expect(tableAfter("### Each table of `subjects`").map(([key]) => key)).toEqual(
+  expect(tableAfter("### Each table of subjects").map(([key]) => key)).toEqual(
     Object.keys(subject),
   );
   const keys = new Set([...Object.keys(table), ...Object.keys(claiming), "jwks"]);
@@ -120,21 +106,19 @@ test.each([
 });
 
 test("docs/reference/limits.md names every member of LIMITS, in the order of the schema, with its default", () => {
-  const rows = read("limits")
-    .split("\n")
-    .filter((row) => /^\| `/.test(row));
-  const cells = rows.map((row) => row.split("|").map((cell) => cell.trim().replaceAll("`", "")));
-  expect(cells.map(([, name]) => name)).toEqual(limitNames);
+  const [, table = ""] = /^\| member of LIMITS \|.*\n.*\n((?:\|.*\n)+)/m.exec(limitsPage) ?? [];
+  const cells = table.trimEnd().split("\n").map(cellsOf);
+  expect(cells.map(([name]) => name)).toEqual(limitNames);
   const written = cells
-    .filter(([, name]) => name !== "memory")
-    .map(([, name = "", , usual = ""]) => [name, /^\d+$/.test(usual) ? Number(usual) : usual]);
+    .filter(([name]) => name !== "memory")
+    .map(([name = "", , usual = ""]) => [name, /^\d+$/.test(usual) ? Number(usual) : usual]);
   expect(limitsTable.parse(Object.fromEntries(written))).toEqual(usualLimits);
 });
 
 test("docs/reference/limits.md says what the monitoring port has of its own", () => {
   const form =
-    /(\d+) connections, (\d+) requests, (\d+) MiB of octets, and otherwise the defaults below; of `memory`, only V8's heap applies\./;
-  const [, connections, streams, request_memory] = (form.exec(read("limits")) ?? []).map(Number);
+    /(\d+) connections, (\d+) requests, (\d+) MiB of octets, and otherwise the defaults below; of memory, only V8's heap applies\./;
+  const [, connections, streams, request_memory] = (form.exec(limitsPage) ?? []).map(Number);
   const own = { connections, streams, request_memory, memory: Number.POSITIVE_INFINITY };
   expect(monitoringLimits).toEqual({ ...usualLimits, ...own });
 });

@@ -1,17 +1,17 @@
-import { globSync, readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { expect, test } from "vitest";
 import { DistributeConfiguration } from "../../src/node/distribute/distribute.ts";
 import { gateway } from "../../src/node/gateway/gateway.ts";
 import { ServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
 import { signer } from "../../src/node/signer/signer.ts";
+import { cellsOf, filesAt, read } from "./page-files.ts";
 
-const page = readFileSync("docs/reference/environment.md", "utf8");
+const page = read("docs/reference/environment.md");
 const rows = page
   .slice(page.indexOf("## Files"))
   .split("\n")
   .filter((line) => line.startsWith("| ") && !/^\| (?:file|---)/.test(line))
-  .map((line) => line.split("|").map((cell) => cell.trim()));
+  .map(cellsOf);
 
 const credentials = "node/key-service/machine-credentials: by the token that its file has then";
 const ofCall =
@@ -82,7 +82,7 @@ const opensFile =
   /(?<!function )\b(?:PemFile\.(?:read|readNow|readRoots)|SmallFile\.read|TokenFile\.(?:read|readIfAny)|readFile|readFileSync)\(/;
 
 test("docs/reference/environment.md says of every file that a configuration names when it is read", () => {
-  const named = rows.map(([, file]) => file).join();
+  const named = rows.map(([file]) => file).join();
   const keys = [
     ...ServeConfiguration.keys,
     ...gateway.keys,
@@ -91,27 +91,21 @@ test("docs/reference/environment.md says of every file that a configuration name
   ];
   const files = new Set(keys.filter((key) => /_FILE$|^IMPORT_DIRECTORY$/.test(key)));
   expect([...files].filter((key) => !named.includes(`\`${key}\``))).toEqual([]);
-  const sources = globSync("{agent,config,delivery,kubernetes,node,program}/**/*.ts", {
-    cwd: "src",
-  });
-  const opening = sources
-    .filter((file) => !file.startsWith("program/files/"))
-    .filter((file) => opensFile.test(readFileSync(`src/${file}`, "utf8")))
+  const opening = filesAt("src/{agent,config,delivery,kubernetes,node,program}/**/*.ts")
+    .filter((file) => !file.startsWith("src/program/files/") && opensFile.test(read(file)))
     .map((file) => basename(file));
   expect(opening.toSorted()).toEqual(Object.keys(readers));
   for (const name of Object.values(readers)) expect(named).toContain(name);
 });
 
 test("a test swaps each file that is read more than once", () => {
-  const swapped = rows.flatMap(([, file = "", when = ""]) =>
-    when.startsWith("once") ? [] : [file],
-  );
+  const swapped = rows.flatMap(([file = "", when = ""]) => (when.startsWith("once") ? [] : [file]));
   const names = swapped.join().match(/(?<=`)(?:[A-Z…_0-9]{4,}|file-[a-z]+:|jwt_file)(?=`)/g);
   const inWords = Object.keys(swaps).filter((name) => /^[a-z]+ |CRLs/.test(name));
   expect(new Set([...(names ?? []), ...inWords])).toEqual(new Set(Object.keys(swaps)));
   for (const name of inWords) expect(swapped.join()).toContain(name);
   for (const [name, swap] of Object.entries(swaps)) {
     const [file, title = ""] = swap.split(": ");
-    expect(readFileSync(`test/${file}.test.ts`, "utf8"), name).toContain(title);
+    expect(read(`test/${file}.test.ts`), name).toContain(title);
   }
 });

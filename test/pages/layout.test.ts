@@ -1,11 +1,9 @@
-import { globSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
-import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { filesAt, read } from "./page-files.ts";
 
-const root = fileURLToPath(new URL("../..", import.meta.url));
-const files = globSync("src/**/*.ts", { cwd: root, exclude: ["src/gen/**", "**/.tsc/**"] });
-const texts = new Map(files.map((file) => [file, readFileSync(join(root, file), "utf8")]));
+const files = filesAt("src/**/*.ts", ["src/gen/**", "**/.tsc/**"]);
+const texts = new Map(files.map((file) => [file, read(file)]));
 
 /** The files of this repository that a file imports, types included. */
 function importsOf(file: string): string[] {

@@ -1,11 +1,9 @@
-import { existsSync, globSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
-import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
+import { filesAt, read, root } from "./page-files.ts";
 
-const root = fileURLToPath(new URL("../..", import.meta.url));
-const read = (path: string): string => readFileSync(join(root, path), "utf8");
-const pages = globSync(["*.md", "{docs,test,bench}/**/*.md"], { cwd: root });
+const pages = filesAt(["*.md", "{docs,test,bench}/**/*.md"]);
 
 /** A file and an anchor in it, as a page's link names them. */
 interface Reference {
@@ -74,6 +72,35 @@ test("no page has npx fetch the package of that name, which is somebody else's",
   expect(fetching).toEqual([]);
 });
 
+/** What a program writes into a page. */
+const writtenParts = /<!-- (outages|findings|alerts|export) -->[\s\S]*<!-- end of \1 -->/g;
+
+test("the docs have at most 42,000 words, those that a program writes aside", () => {
+  const byHand = pages.filter((page) =>
+    /^docs\/(?!reference\/(?:cli|metric-names)\.md)/.test(page),
+  );
+  // The bars of a table are none.
+  const words = byHand.flatMap((page) =>
+    read(page)
+      .replace(writtenParts, "")
+      .match(/\S*[\p{L}\p{N}]\S*/gu),
+  );
+  expect(words.length).toBeLessThanOrEqual(42_000);
+});
+
+test.each(filesAt("docs/pictures/*.svg"))(
+  "%s says what it shows, has dark colours, and stands on a page",
+  (picture) => {
+    const svg = read(picture);
+    expect(svg).toMatch(/aria-labelledby="title desc"/);
+    expect(svg).toMatch(/<title id="title">[^<]+<\/title>\s*<desc id="desc">[^<]+<\/desc>/);
+    expect(svg).toMatch(/@media \(prefers-color-scheme: dark\)/);
+    expect(svg).not.toMatch(/<script|<foreignObject|href="http|@import|url\(http/i);
+    const link = `pictures/${picture.split("/").at(-1)}" alt="`;
+    expect(pages.filter((page) => read(page).includes(link))).not.toEqual([]);
+  },
+);
+
 describe("ARCHITECTURE.md", () => {
   const text = read("ARCHITECTURE.md");
 
@@ -87,9 +114,7 @@ describe("ARCHITECTURE.md", () => {
     expect(strangers.map(([, file, name]) => `${file} ${name}`)).toEqual([]);
   });
 
-  const layers = globSync("src/*/tsconfig.json", { cwd: root }).map(
-    (path) => path.split("/")[1] ?? "",
-  );
+  const layers = filesAt("src/*/tsconfig.json").map((path) => path.split("/")[1] ?? "");
   const rows = [
     ...text.matchAll(/^\| \[`src\/(\w+)`\]\(src\/\w+\) \|[^|]+\|[^|]+\| ([^|]+) \|$/gm),
   ];
@@ -121,7 +146,7 @@ describe("ARCHITECTURE.md", () => {
 
   const [, libraries = ""] = text.split(/^## (?=Libraries$)/m);
   const libraryRows = [...libraries.matchAll(/^\| `([^`]+)` \|[^|]+\|([^|]+)\|$/gm)];
-  const sources = globSync("src/**/*.ts", { cwd: root, exclude: ["**/.tsc/**"] });
+  const sources = filesAt("src/**/*.ts", ["**/.tsc/**"]);
 
   test("has a row for each library that Rampart installs", () => {
     const { dependencies } = JSON.parse(read("package.json"));
@@ -158,7 +183,7 @@ describe("sources and settings", () => {
   ];
   const isForeign = (file: string): boolean =>
     file.startsWith("src/gen/") || file.includes("/.tsc/") || file === "test/pages/pages.test.ts";
-  const files = globSync(patterns, { cwd: root }).filter((file) => !isForeign(file));
+  const files = filesAt(patterns).filter((file) => !isForeign(file));
 
   function citationsIn(file: string, form: RegExp): string[] {
     return [...read(file).matchAll(form)].map(([citation]) => citation);

@@ -1,12 +1,10 @@
-import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { Configuration } from "../../src/config/configuration.ts";
 import { DistributeConfiguration } from "../../src/node/distribute/distribute.ts";
 import { GatewayConfiguration } from "../../src/node/gateway/gateway-configuration.ts";
 import { ServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
 import { SignerConfiguration } from "../../src/node/signer/signer-configuration.ts";
-
-const page = readFileSync(new URL("../../docs/how-to/reload.md", import.meta.url), "utf8");
+import { read } from "./page-files.ts";
 
 const programs: [string, readonly string[], readonly string[]][] = [
   ["serve", ServeConfiguration.restartKeys, [...Configuration.keys, ...ServeConfiguration.keys]],
@@ -15,17 +13,15 @@ const programs: [string, readonly string[], readonly string[]][] = [
   ["signer", SignerConfiguration.restartKeys, SignerConfiguration.keys],
 ];
 
-/** The keys in the row of a program. */
-function documentedKeys(program: string): string[] {
-  const [, row = ""] =
-    new RegExp(`^\\| \`rampart ${program}\` \\| (.+) \\|$`, "m").exec(page) ?? [];
-  return row.split(", ").map((key) => key.replaceAll("`", ""));
-}
+/** What a list of keys in a file has, quoted in some way, behind the beginning of its line. */
+const keysIn = (path: string, line: RegExp): string[] =>
+  (line.exec(read(path))?.[1]?.match(/[A-Z][A-Z_0-9]+/g) ?? []).map(String);
 
 test.each(programs)(
   "docs/how-to/reload.md names the keys of %s that need a restart",
   (program, restartKeys, keys) => {
-    expect(documentedKeys(program)).toEqual(restartKeys);
+    const row = new RegExp(`^\\| \`rampart ${program}\` \\| (.+) \\|$`, "m");
+    expect(keysIn("docs/how-to/reload.md", row)).toEqual(restartKeys);
     expect(restartKeys.filter((key) => !keys.includes(key))).toEqual([]);
   },
 );
@@ -58,10 +54,6 @@ test.each(programs)("%s follows each other key, and no key is forgotten", (progr
 
 test.each(programs)("the chart replaces pods of %s for the keys that need a restart", (...row) => {
   const [program, restartKeys] = row;
-  const helpers = readFileSync(
-    new URL("../../deploy/helm/rampart/templates/_helpers.tpl", import.meta.url),
-    "utf8",
-  );
-  const [, list = ""] = new RegExp(`^ {2}"${program}" \\(list ([^)]+)\\)`, "m").exec(helpers) ?? [];
-  expect([...list.matchAll(/"(\w+)"/g)].map(([, key]) => key)).toEqual([...restartKeys]);
+  const list = new RegExp(`^ {2}"${program}" \\(list ([^)]+)\\)`, "m");
+  expect(keysIn("deploy/helm/rampart/templates/_helpers.tpl", list)).toEqual([...restartKeys]);
 });

@@ -1,11 +1,6 @@
-import { globSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { withFindingsAndAlerts } from "../../dev/troubles-page.ts";
-
-const root = join(import.meta.dirname, "../..");
-const read = (path: string): string => readFileSync(join(root, path), "utf8");
+import { filesAt, read } from "./page-files.ts";
 
 const parts = read("docs/how-to/troubleshoot.md").split(/^## (?:Alerts|Events .+)$/m);
 const [, alertsPart = "", ofCa = "", ofGateway = "", ofOthers = "", ofAgent = "", restPart = ""] =
@@ -51,11 +46,6 @@ describe("the runbook", () => {
     expect(errors).toEqual([]);
   });
 
-  test("has the reason of each finding, and what the rule of each alert says: `npm run generate` writes it", () => {
-    const page = read("docs/how-to/troubleshoot.md");
-    expect(withFindingsAndAlerts(page) === page).toBe(true);
-  });
-
   test("has a section for every alert, and for no other", () => {
     const { groups } = parse(read("deploy/observability/rules.yaml"));
     const rules: readonly { alert?: string }[] = groups.flatMap(
@@ -81,11 +71,8 @@ describe("the runbook", () => {
 
 /** A name that stands in no other file is one that nothing logs any more. */
 test("every name of the list stands where something logs it", () => {
-  const files = globSync("src/**/*.ts", { cwd: root, exclude: ["src/gen", "src/**/.tsc"] });
-  const sources = files
-    .filter((file) => !file.endsWith("event-names.ts") && !file.includes(".tsc"))
-    .map(read)
-    .join("\n");
+  const files = filesAt("src/**/*.ts", ["src/gen/**", "**/.tsc/**", "**/event-names.ts"]);
+  const sources = files.map(read).join("\n");
   const written = (name: string): boolean =>
     sources.includes(`"${name}"`) ||
     sources.includes(`\`\${name}${name.replace(/^(?:roots|crls)/, "")}\``);

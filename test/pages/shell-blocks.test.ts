@@ -1,9 +1,9 @@
-import { existsSync, globSync, readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
+import { existsSync } from "node:fs";
 import type { Command } from "commander";
 import { describe, expect, test } from "vitest";
 import { rampart } from "../../src/cli/rampart.ts";
 import { MemoryTerminal } from "../testkit/programs/memory-terminal.ts";
+import { filesAt, read, root } from "./page-files.ts";
 import {
   asksAgain,
   blocksOf,
@@ -15,8 +15,7 @@ import {
   suites,
 } from "./shell-blocks.ts";
 
-const root = fileURLToPath(new URL("../..", import.meta.url));
-const pages = globSync(["*.md", "docs/**/*.md"], { cwd: root });
+const pages = filesAt(["*.md", "docs/**/*.md"]);
 const blocks = pages.flatMap(blocksOf);
 const shell = blocks.filter(({ language }) => language === "sh");
 const where = ({ page, line }: { page: string; line: number }): string => `${page}:${line}`;
@@ -89,7 +88,7 @@ const takes = (command: Command, flag: string): boolean =>
 describe.each(pages.filter((page) => page !== "CHANGELOG.md"))("%s", (page) => {
   test("names only verbs and options of rampart that exist", () => {
     const inBlocks = shell.filter((block) => block.page === page).map(({ text }) => text);
-    const prose = readFileSync(`${root}/${page}`, "utf8").replaceAll(/^ *```[\s\S]*?^ *```/gm, "");
+    const prose = read(page).replaceAll(/^ *```[\s\S]*?^ *```/gm, "");
     const quoted = [...prose.matchAll(/`(rampart [^`]+)`/g)].map(([, words = ""]) => words);
     const faults = [...inBlocks, ...quoted.filter((each) => !formats.includes(each))]
       .flatMap(commandsIn)

@@ -1,5 +1,5 @@
-import { readFileSync } from "node:fs";
 import { type FencedBlock, fencedBlocks } from "./page-blocks.ts";
+import { read } from "./page-files.ts";
 
 /** A fenced block, and the page that it stands on. */
 export interface Block extends FencedBlock {
@@ -81,10 +81,8 @@ export const suites: Readonly<Record<string, string>> = {
 };
 
 /** The blocks of a page in their order. */
-export function blocksOf(page: string): Block[] {
-  const markdown = readFileSync(new URL(`../../${page}`, import.meta.url), "utf8");
-  return fencedBlocks(markdown).map((block) => ({ page, ...block }));
-}
+export const blocksOf = (page: string): Block[] =>
+  fencedBlocks(read(page)).map((block) => ({ page, ...block }));
 
 /** Whether a block shows what the typed block before it prints; `text example` shows what it might. */
 export const isCompared = ({ language, mark }: Block): boolean =>
