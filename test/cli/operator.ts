@@ -1,8 +1,18 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { generateX25519Identity, identityToRecipient } from "age-encryption";
+import { openDeployment } from "../../src/cli/session/deployment.ts";
+import { currentView } from "../../src/cli/session/stores.ts";
 import { authorityCommand } from "../../src/cli/verbs/authority/authority.ts";
 import type { OperatorError } from "../../src/foundation/errors.ts";
+import type { OpenAuthority } from "../../src/pki/authority/signing-authority.ts";
+import { Pem } from "../../src/pki/encoding/pem.ts";
+import { Leaf } from "../../src/pki/x509/leaf/certificate-signer.ts";
+import { SubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { randomKek } from "../testkit/configuration.ts";
+import { proved, workload } from "../testkit/pki/certificates.ts";
+import { generateSigner } from "../testkit/pki/csr.ts";
 import { MemoryTerminal } from "../testkit/programs/memory-terminal.ts";
 import { operatorRefusalOf } from "../testkit/refusal.ts";
 import { temporaryFolder } from "../testkit/temporary-folder.ts";
@@ -90,6 +100,39 @@ export class Operator {
 
   async authorities(): Promise<readonly ListedAuthority[]> {
     return JSON.parse(await this.authority("list", "--json"));
+  }
+
+  /** The deployment that the configuration names. */
+  deployment() {
+    return openDeployment({ config: this.config }, this.terminal.environment, this.now);
+  }
+
+  /** The authorities that are in the bundle, open. */
+  async issuers(): Promise<readonly OpenAuthority[]> {
+    return (await currentView(await this.deployment(), this.now))?.crlIssuers ?? [];
+  }
+
+  /** Writes a leaf of `ns/shop/sa/cart` that ends so many seconds from now. @returns Its serial number. */
+  async leaf(file: string, signer: OpenAuthority | undefined, seconds = 86_400): Promise<string> {
+    if (!signer) throw new Error("no authority");
+    const { der, serialNumber } = await Leaf.issue(signer, {
+      spiffeId: workload("shop", "cart"),
+      publicKey: SubjectPublicKey.parse(generateSigner("EC-P256").spki),
+      validity: {
+        notBefore: addSeconds(this.now, -2 * 86_400),
+        notAfter: addSeconds(this.now, seconds),
+      },
+      proof: proved,
+    });
+    await writeFile(this.file(file), Pem.format("CERTIFICATE", der));
+    return serialNumber;
+  }
+
+  /** Writes the identity of a backup to the file `identity`. @returns The options that name its recipient. */
+  async recipient(): Promise<readonly string[]> {
+    const identity = await generateX25519Identity();
+    await writeFile(this.file("identity"), identity);
+    return ["-r", await identityToRecipient(identity)];
   }
 
   /** Another terminal of this operator, with the same environment and, unless told otherwise, the same clock. */

@@ -13,9 +13,13 @@ const all = (command: Command): readonly Command[] => [
   ...command.commands.flatMap((child) => all(child)),
 ];
 
-test("it has every command and every option", () => {
-  for (const { options } of program.commands.flatMap(all)) {
-    for (const { flags, hidden } of options) if (!hidden) expect(reference).toContain(flags);
+test("it has every command and every option, and says what each is", () => {
+  for (const command of program.commands.flatMap(all)) {
+    expect(command.description()).not.toBe("");
+    const shown = command.options.filter(({ hidden }) => !hidden);
+    for (const { flags } of shown) expect(reference).toContain(flags);
+    for (const { description } of [...command.registeredArguments, ...shown])
+      expect([command.name(), description]).not.toContain("");
   }
 });
 

@@ -1,4 +1,4 @@
-import { rm, writeFile } from "node:fs/promises";
+import { readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { configOf, openDeployment } from "../../../src/cli/session/deployment.ts";
@@ -6,6 +6,7 @@ import { operatorErrorOf } from "../../testkit/pki/plugged-in.ts";
 import {
   createOperatorFolder,
   type OperatorFolder,
+  rampartHere,
   withConfiguration,
 } from "../../testkit/programs/command-line.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
@@ -108,4 +109,32 @@ test("takes the KEK for the deployed namespace from the environment alone", asyn
   const { config } = await folderOf(withConfiguration("", ""));
   const lines = await operatorErrorOf(() => openDeployment({ config, remote: true }, {}, now));
   expect(lines.at(-1)).toMatch(/^KEK: set the environment variable KEK/);
+});
+
+/** Every file of a folder with its octets and when it was changed, but for what programs put at home. */
+async function contentOf(folder: string): Promise<readonly (readonly [string, string])[]> {
+  const names = (await readdir(folder, { recursive: true })).filter((name) => !/^home/.test(name));
+  const entries = names.toSorted().map(async (name) => {
+    const path = join(folder, name);
+    const status = await stat(path);
+    const content = status.isFile() ? (await readFile(path)).toString("base64") : "";
+    return [name, `${status.mtimeMs} ${content}`] as const;
+  });
+  return Promise.all(entries);
+}
+
+test("a dry run on the local state of a Worker writes nothing, neither into an empty folder nor beside a store", async () => {
+  const operator = await folderOf(withConfiguration("", ""));
+  const run = (words: string) => rampartHere(operator, `authority ${words} -c ${operator.config}`);
+  const before = await contentOf(operator.path);
+  expect((await run("init --dry-run")).code).toBe(0);
+  expect(await contentOf(operator.path)).toEqual(before);
+  expect((await run("init --yes")).code).toBe(0);
+  const held = await contentOf(operator.path);
+  const { code, stdout } = await run("rotate --dry-run");
+  expect(code).toBe(0);
+  expect(stdout).toContain("Nothing was written.");
+  // The dry run saw the store.
+  expect(stdout.match(/EC-P256/g)).toHaveLength(2);
+  expect(await contentOf(operator.path)).toEqual(held);
 });

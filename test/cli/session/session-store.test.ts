@@ -78,6 +78,7 @@ test("a dry session reads what a writing session leaves in the store", async () 
         new Map((await dry.load()).map((each) => [`${each.kind}/${each.id}`, each.value])),
       ).toEqual(written.records);
       expect(dry.changes).toEqual(wet.changes);
+      expect(untouched.records).toEqual(createMemoryStore(...before).records);
     }),
     { numRuns: 100 },
   );

@@ -181,12 +181,6 @@ namespaces = ["shop"]
     await adding;
     expect(await list()).toMatchObject([{ until: "2026-11-22T01:00:00.000Z" }]);
   });
-
-  test("asks, and without a terminal says how to answer; writes nothing in a dry run", async () => {
-    await expect(deny("add", "ns/a/sa/b")).rejects.toThrow(/add --yes/);
-    expect(await deny("add", "ns/shop/sa/*", "--dry-run")).toContain("Nothing was written.");
-    expect(await list()).toEqual([]);
-  });
 });
 
 describe("deny remove", () => {

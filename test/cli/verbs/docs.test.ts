@@ -2,14 +2,12 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { namedPages } from "../../../dev/package/named-pages.ts";
-import { runCommand } from "../../../src/cli/rampart.ts";
 import { MemoryTerminal } from "../../testkit/programs/memory-terminal.ts";
 
 const root = join(import.meta.dirname, "../../..");
 
 async function docs(...words: readonly string[]) {
-  const terminal = new MemoryTerminal();
-  await runCommand(["docs", ...words], terminal);
+  const terminal = await MemoryTerminal.ran(["docs", ...words]);
   return { code: terminal.exitCode, printed: terminal.printed, said: terminal.said };
 }
 

@@ -2,22 +2,14 @@ import { execFileSync } from "node:child_process";
 import { createPrivateKey, generateKeyPairSync } from "node:crypto";
 import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import { CommanderError } from "commander";
 import { beforeEach, describe, expect, test } from "vitest";
 import { rampart } from "../../../src/cli/rampart.ts";
-import { openDeployment } from "../../../src/cli/session/deployment.ts";
-import { currentView } from "../../../src/cli/session/stores.ts";
 import { OperatorError } from "../../../src/foundation/errors.ts";
-import { Pem } from "../../../src/pki/encoding/pem.ts";
-import { Leaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
-import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { stretchLightly } from "../../testkit/light-scrypt.ts";
-import { proved, workload } from "../../testkit/pki/certificates.ts";
 import { signIntermediate } from "../../testkit/pki/company-ca.ts";
-import { generateSigner } from "../../testkit/pki/csr.ts";
-import { createCa, writeFolder } from "../../testkit/pki/plugged-in.ts";
+import { createCa, writeCacerts } from "../../testkit/pki/plugged-in.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { Operator } from "../operator.ts";
 import { remedyLines, untyped } from "./untyped-remedies.ts";
@@ -116,12 +108,7 @@ async function initShown(name: string): Promise<string> {
 async function pluggedIn(): Promise<string> {
   const notAfter = addSeconds(operator.now, 700 * day);
   const ca = await createCa("O=mesh,CN=plugged in", { issuer: root, notAfter });
-  return writeFolder(await temporaryFolder(), {
-    "ca-cert.pem": ca.pem,
-    "ca-key.pem": ca.keyPem,
-    "cert-chain.pem": ca.pem,
-    "root-cert.pem": root.pem,
-  });
+  return writeCacerts(await temporaryFolder(), ca, { roots: root.pem });
 }
 
 /** The commands in a text: in backticks, or alone on a line. */
@@ -169,21 +156,6 @@ interface Case {
 const init = () => verb("authority init", "--yes");
 const restore = () =>
   verb("authority restore", file("rampart-backup.age"), "-i", file("identity"), "--yes");
-
-/** Writes a leaf of the first authority. */
-async function leaf(): Promise<void> {
-  const { config, terminal, now } = operator;
-  const deployment = await openDeployment({ config }, terminal.environment, now);
-  const [issuer] = (await currentView(deployment, now))?.crlIssuers ?? [];
-  if (!issuer) throw new Error("no authority");
-  const { der } = await Leaf.issue(issuer, {
-    spiffeId: workload("shop", "cart"),
-    publicKey: SubjectPublicKey.parse(generateSigner("EC-P256").spki),
-    validity: { notBefore: addSeconds(operator.now, -60), notAfter: addSeconds(operator.now, day) },
-    proof: proved,
-  });
-  await writeFile(file("leaf.pem"), Pem.format("CERTIFICATE", der));
-}
 
 const cases: readonly Case[] = [
   { text: "rampart authority plan", bring: init },
@@ -297,10 +269,8 @@ const cases: readonly Case[] = [
     text: "publish the root of the backup first: \\`rampart root add ROOTS.pem\\`",
     bring: async () => {
       await initShown("ROOTS.pem");
-      const identity = await generateX25519Identity();
-      await writeFile(file("identity"), identity);
-      const recipient = await identityToRecipient(identity);
-      await done("authority export", "-o", file("rampart-backup.age"), "-r", recipient);
+      const recipient = await operator.recipient();
+      await done("authority export", "-o", file("rampart-backup.age"), ...recipient);
       await operator.moveTo("other");
       await init();
       return restore();
@@ -351,7 +321,7 @@ const cases: readonly Case[] = [
     text: "`  rampart deny add $",
     bring: async () => {
       await init();
-      await leaf();
+      await operator.leaf("leaf.pem", (await operator.issuers())[0]);
       return verb("certificate revoke", file("leaf.pem"), "--yes");
     },
     cured: async () => expect(JSON.parse(await done("deny list", "--json"))).toHaveLength(1),

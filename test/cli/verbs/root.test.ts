@@ -5,7 +5,7 @@ import { fingerprintOf } from "../../../src/pki/encoding/bytes.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
 import { createKeys, createRoot, type RootOptions } from "../../testkit/pki/foreign-root.ts";
-import { createCa, writeFolder } from "../../testkit/pki/plugged-in.ts";
+import { createCa, writeCacerts } from "../../testkit/pki/plugged-in.ts";
 import { Operator } from "../operator.ts";
 
 const now = new Date("2026-06-01T12:00:00Z");
@@ -61,11 +61,7 @@ test("adds the roots of a file once every replica can have them, and each once",
 test("adds no root that an authority has already, which would outlive a taint", async () => {
   const company = await createCa("O=company");
   const ca = await createCa("O=mesh", { issuer: company });
-  const files = { "ca-cert.pem": ca.pem, "ca-key.pem": ca.keyPem, "cert-chain.pem": ca.pem };
-  await authority(
-    "import",
-    await writeFolder(operator.file("."), { ...files, "root-cert.pem": company.pem }),
-  );
+  await authority("import", await writeCacerts(operator.file("."), ca, { roots: company.pem }));
   await add(company.pem, east);
   expect(await listed()).toEqual([idOf(east)]);
 });

@@ -119,6 +119,19 @@ export async function writeFolder(
   return folder;
 }
 
+/** Writes a `cacerts` folder of a CA. By default it is its own root, and its chain. */
+export const writeCacerts = (
+  folder: string,
+  ca: Pick<TestCa, "pem" | "keyPem">,
+  { chain = ca.pem, roots = ca.pem }: { readonly chain?: string; readonly roots?: string } = {},
+): Promise<string> =>
+  writeFolder(folder, {
+    "ca-cert.pem": ca.pem,
+    "ca-key.pem": ca.keyPem,
+    "cert-chain.pem": chain,
+    "root-cert.pem": roots,
+  });
+
 /** Copies vectors into a folder, under the names that Istio gives them. */
 export async function copyVectors(
   folder: string,

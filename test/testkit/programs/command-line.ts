@@ -1,7 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { runCommand } from "../../../src/cli/rampart.ts";
 import { lastingFolder } from "../temporary-folder.ts";
 import { hangMilliseconds } from "../time/hang-limit.ts";
 import { run } from "./child-process.ts";
@@ -99,17 +98,13 @@ export async function rampartHere(
   words: string,
   environment: Readonly<Record<string, string>> = {},
 ): Promise<Answer> {
-  const terminal = new MemoryTerminal({ environment });
   const typed = words
     .split(" ")
     .map((word) => (word.startsWith("./") ? join(folder.path, word) : word));
-  await runCommand(typed, terminal);
+  const terminal = await MemoryTerminal.ran(typed, { environment });
   const { printed: stdout, said: stderr, exitCode } = terminal;
-  return withoutSecrets(folder, words, environment, {
-    code: Number(exitCode ?? 0),
-    stdout,
-    stderr,
-  });
+  const code = Number(exitCode ?? 0);
+  return withoutSecrets(folder, words, environment, { code, stdout, stderr });
 }
 
 function withoutSecrets(

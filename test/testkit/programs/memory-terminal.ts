@@ -1,6 +1,7 @@
 import { PassThrough, Writable } from "node:stream";
 import { stripVTControlCharacters } from "node:util";
 import type { Command } from "commander";
+import { runCommand } from "../../../src/cli/rampart.ts";
 import type { Screen } from "../../../src/cli/terminal/terminal.ts";
 import { Terminal } from "../../../src/cli/terminal/terminal.ts";
 
@@ -23,6 +24,16 @@ export class MemoryTerminal extends Terminal {
     const parts = partsOf(options);
     super(parts, options.clock ?? (() => new Date()), options.slowMilliseconds);
     this.#parts = parts;
+  }
+
+  /** A terminal on which `rampart` has run with these words. */
+  static async ran(
+    words: readonly string[],
+    options?: MemoryTerminalOptions,
+  ): Promise<MemoryTerminal> {
+    const terminal = new MemoryTerminal(options);
+    await runCommand([...words], terminal);
+    return terminal;
   }
 
   /** The text on the standard output. */

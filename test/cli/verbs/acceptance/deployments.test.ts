@@ -3,7 +3,6 @@ import { createServer, type IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
 import { expect, onTestFinished, test } from "vitest";
-import { runCommand } from "../../../../src/cli/rampart.ts";
 import { runGateway } from "../../../../src/node/gateway/gateway.ts";
 import { GatewayConfiguration } from "../../../../src/node/gateway/gateway-configuration.ts";
 import { createLambda } from "../../../../src/node/lambda/lambda.ts";
@@ -34,10 +33,9 @@ const common = {
 async function play(words: readonly string[]) {
   const tokenFile = join(await temporaryFolder(), "token");
   await writeFile(tokenFile, await token());
-  const terminal = new MemoryTerminal();
   const usual = ["--token-file", tokenFile, "--wait", "1s", "--yes", "--calls", "32", "--json"];
-  await runCommand(["acceptance", ...usual, ...words], terminal);
-  const { rows } = JSON.parse(terminal.printed) as {
+  const { printed } = await MemoryTerminal.ran(["acceptance", ...usual, ...words]);
+  const { rows } = JSON.parse(printed) as {
     rows: readonly { name: string; verdict: string; measured: string }[];
   };
   return {

@@ -196,15 +196,14 @@ test("restores the keys of requests and of tokens, which sign what their public 
 
 const passphrase = "correct horse battery";
 
-test("opens by a passphrase, which age stretches with scrypt", async () => {
+test("is locked by a passphrase, which age stretches with scrypt", async () => {
   const backup = await sealBackup(createMemorySession(full, now), { passphrase });
   const header = new TextDecoder("latin1").decode(armor.decode(backup));
   const [, logN] = /^-> scrypt \S+ (\d+)$/m.exec(header) ?? [];
   expect(Number(logN)).toBeGreaterThanOrEqual(18);
-  expect((await openBackup(backup, { passphrase })).authorities).toHaveLength(2);
 });
 
-test("does not open by another passphrase", async () => {
+test("opens by its passphrase, and does not open by another passphrase", async () => {
   const encrypter = new Encrypter();
   encrypter.setPassphrase(passphrase);
   encrypter.setScryptWorkFactor(10);

@@ -1,5 +1,4 @@
-import { mkdir, readdir, rename, writeFile } from "node:fs/promises";
-import { generateX25519Identity, identityToRecipient } from "age-encryption";
+import { mkdir, readdir, rename } from "node:fs/promises";
 import { beforeEach, describe, expect, test } from "vitest";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
 import { denyCommand } from "../../../../src/cli/verbs/deny.ts";
@@ -65,6 +64,12 @@ test("a named signer has authorities and keys of its own, which a verb gets by -
   await expect(keys("--signer", "team-b")).rejects.toThrow('SIGNERS has no signer "team-b"');
 });
 
+test.each([[], ["--signer", "team-a"]])("a dry run makes no folder: %j", async (...words) => {
+  await operator.configure(signerWith('authority_key = "EC-P384"'));
+  expect(await authority("init", "--dry-run", ...words)).toContain("Nothing was written.");
+  expect(await readdir(operator.file("."))).toEqual(["rampart.toml"]);
+});
+
 describe("a folder that is missing beside an inception date that is over", () => {
   test.each([["init", "--yes"], ["init", "--dry-run"], ["list"], ["plan"], ["request"]])(
     "is no new store for authority %s %s, which makes none",
@@ -92,9 +97,7 @@ describe("a folder that is missing beside an inception date that is over", () =>
     await mkdir(operator.file("store"), { mode: 0o700 });
     await authority("init", "--yes");
     const [backup, key] = [operator.file("a.age"), operator.file("identity")];
-    const identity = await generateX25519Identity();
-    await writeFile(key, identity);
-    await authority("export", "--out", backup, "-r", await identityToRecipient(identity));
+    await authority("export", "--out", backup, ...(await operator.recipient()));
     await rename(operator.file("store"), operator.file("lost"));
     await authority("restore", backup, "-i", key, "--yes");
     expect(await list()).toHaveLength(1);

@@ -29,12 +29,6 @@ test("shows who signs, and from when the new one does, and changes nothing witho
   expect(await list()).toEqual(before);
 });
 
-test("a dry run asks nobody, and writes nothing", async () => {
-  const before = await list();
-  expect(await operator.authority("rotate", "--dry-run")).toMatch(/^put authority /m);
-  expect(await list()).toEqual(before);
-});
-
 test("mints with --yes, and says what to type next, on the same CA", async () => {
   const before = operator.terminal.said.length;
   await operator.authority("rotate", "--yes");

@@ -1,9 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { readdir, readFile, writeFile } from "node:fs/promises";
-import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import { beforeEach, describe, expect, test } from "vitest";
 import { Mint } from "../../../../src/ca/mint.ts";
-import { openDeployment } from "../../../../src/cli/session/deployment.ts";
 import { storesAt } from "../../../../src/cli/session/stores.ts";
 import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
 import { rootCommand } from "../../../../src/cli/verbs/root.ts";
@@ -13,10 +11,9 @@ import { eventually } from "../../../testkit/time/eventually.ts";
 import { Operator } from "../../operator.ts";
 
 const start = new Date("2026-11-21T12:00:00Z");
-const identity = await generateX25519Identity();
-const recipient = await identityToRecipient(identity);
 
 let operator: Operator;
+let recipient: readonly string[];
 
 const authority = (...words: readonly string[]) => operator.authority(...words);
 const list = () => operator.authorities();
@@ -24,14 +21,14 @@ const signing = async () => (await list()).find(({ phase }) => phase === "signin
 
 beforeEach(async () => {
   operator = await Operator.create(start, 'PROPAGATION_INTERVAL = "0s"');
-  await writeFile(operator.file("key.txt"), identity);
+  recipient = await operator.recipient();
   await authority("init", "--yes");
 });
 
 const out = () => operator.file("backup.age");
-const exported = () => authority("export", "-o", out(), "-r", recipient);
+const exported = () => authority("export", "-o", out(), ...recipient);
 const restored = (...more: readonly string[]) =>
-  authority("restore", out(), "-i", operator.file("key.txt"), ...more);
+  authority("restore", out(), "-i", operator.file("identity"), ...more);
 
 test("a file that is no backup is refused before anybody is asked for its passphrase", async () => {
   await writeFile(out(), "-----BEGIN CERTIFICATE-----\n");
@@ -50,13 +47,14 @@ describe("a record that does not open", () => {
     ["authority request", "request"],
     ["authority import", "import", "/nowhere"],
     ["authority install", "install", "/nowhere"],
-    ["authority export", "export", "-o", "/nowhere/backup", "-r", ""],
+    ["authority export", "export", "-o", "/nowhere/backup"],
   ])("beside one that does ends %s, which changes nothing", async (_, ...words) => {
     await operator.configure('AUTHORITY_ROOT = "offline"');
     await writeFile(operator.file(`store/authorities/${"ab".repeat(20)}.json`), "{}");
     const records = () => readdir(operator.file("store"), { recursive: true });
     const before = await records();
-    await expect(authority(...words.map((each) => each || recipient))).rejects.toThrow(count);
+    const more = words[0] === "export" ? recipient : [];
+    await expect(authority(...words, ...more)).rejects.toThrow(count);
     expect(await records()).toEqual(before);
   });
 
@@ -75,11 +73,7 @@ describe("a record that does not open", () => {
 describe("a taint", () => {
   test("of which the rotation was interrupted is followed by it when it is typed again", async () => {
     const id = await signing();
-    const { config, terminal } = operator;
-    const { mint } = await storesAt(
-      await openDeployment({ config }, terminal.environment, start),
-      start,
-    );
+    const { mint } = await storesAt(await operator.deployment(), start);
     const retiresAt = new Date("2026-11-21T13:00:00Z");
     await Mint.recordTaint(mint, { id, taintedAt: start, retiresAt });
     expect(await signing()).toBe("");
@@ -230,7 +224,7 @@ describe("a restore of another CA's backup", () => {
       await exported();
       await operator.moveTo("other");
       const asking = operator.terminalWith({ isTTY: true });
-      const given = verb === "restore" ? [out(), "-i", operator.file("key.txt")] : [];
+      const given = verb === "restore" ? [out(), "-i", operator.file("identity")] : [];
       const running = operator.run(authorityCommand, [verb, ...given], asking);
       const refused = expect(running).rejects.toThrow(
         /^(?:another CA, with|the store is not empty)/,

@@ -1,20 +1,16 @@
 import { rm, writeFile } from "node:fs/promises";
 import { beforeEach, describe, expect, test } from "vitest";
 import { Mint } from "../../../../src/ca/mint.ts";
-import { openDeployment } from "../../../../src/cli/session/deployment.ts";
-import { currentView, storesAt } from "../../../../src/cli/session/stores.ts";
+import { storesAt } from "../../../../src/cli/session/stores.ts";
 import { certificateCommand } from "../../../../src/cli/verbs/certificate/certificate.ts";
 import { formatCandidates } from "../../../../src/cli/verbs/certificate/revoke.ts";
 import { OperatorError } from "../../../../src/foundation/errors.ts";
 import type { OpenAuthority } from "../../../../src/pki/authority/signing-authority.ts";
 import { Pem } from "../../../../src/pki/encoding/pem.ts";
-import { Leaf } from "../../../../src/pki/x509/leaf/certificate-signer.ts";
-import { SubjectPublicKey } from "../../../../src/pki/x509/subject-public-key.ts";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
-import { createTestIssuer, proved, workload } from "../../../testkit/pki/certificates.ts";
-import { generateSigner } from "../../../testkit/pki/csr.ts";
-import { createCa, writeFolder } from "../../../testkit/pki/plugged-in.ts";
+import { createTestIssuer } from "../../../testkit/pki/certificates.ts";
+import { createCa, writeCacerts } from "../../../testkit/pki/plugged-in.ts";
 import { type MemoryTerminal, plainScreen } from "../../../testkit/programs/memory-terminal.ts";
 import { eventually } from "../../../testkit/time/eventually.ts";
 import { Operator } from "../../operator.ts";
@@ -29,32 +25,15 @@ const certificate = (...words: readonly string[]) => operator.run(certificateCom
 const revoke = (...words: readonly string[]) => certificate("revoke", ...words, "--yes");
 const list = async () => JSON.parse(await certificate("revoked", "--json"));
 
-const open = () =>
-  openDeployment({ config: operator.config }, operator.terminal.environment, operator.now);
-const issuers = async () => (await currentView(await open(), operator.now))?.crlIssuers ?? [];
-const at = <T>(index: number, list: readonly T[]): T => {
-  const found = list[index];
-  if (found === undefined) throw new Error(`there are ${list.length}`);
-  return found;
-};
-
-/** Writes a leaf to a file. @returns Its serial number. */
-async function leafIn(file: string, signer: OpenAuthority, endsAfter = day): Promise<string> {
-  const { der, serialNumber } = await Leaf.issue(signer, {
-    spiffeId: workload("shop", "cart"),
-    publicKey: SubjectPublicKey.parse(generateSigner("EC-P256").spki),
-    validity: { notBefore: addSeconds(now, -2 * day), notAfter: addSeconds(now, endsAfter) },
-    proof: proved,
-  });
-  await writeFile(operator.file(file), Pem.format("CERTIFICATE", der));
-  return serialNumber;
-}
+const leafIn = (file: string, signer: OpenAuthority | undefined, endsAfter?: number) =>
+  operator.leaf(file, signer, endsAfter);
 
 beforeEach(async () => {
   operator = await Operator.create(now, 'PROPAGATION_INTERVAL = "30s"');
   await operator.configure('CRL = "on"');
   await operator.authority("init", "--yes");
-  issuer = at(0, await issuers());
+  const [first] = await operator.issuers();
+  if (first) issuer = first;
 });
 
 const own = `01${"ab".repeat(16)}`;
@@ -162,13 +141,14 @@ describe("certificate revoke", () => {
     operator.now = addSeconds(now, 60);
     await operator.authority("rotate", "--yes");
     operator.now = addSeconds(now, 120);
-    const [first, second] = [at(0, await issuers()), at(1, await issuers())];
+    const [first, second] = await operator.issuers();
+    const [one = "", other = ""] = [first, second].map((each) => each?.authority.id);
     await expect(revoke(own)).rejects.toThrow("2 authorities may have signed");
-    await revoke(own, "--authority", second.authority.id.slice(0, 8));
+    await revoke(own, "--authority", other.slice(0, 8));
     const serials = [
-      await leafIn("a.pem", first, day),
-      await leafIn("b.pem", first, 3 * day),
-      await leafIn("c.pem", second, 2 * day),
+      await leafIn("a.pem", first, day - 120),
+      await leafIn("b.pem", first, 3 * day - 120),
+      await leafIn("c.pem", second, 2 * day - 120),
     ];
     const files = ["a.pem", "b.pem", "c.pem"].map((file) => operator.file(file));
     const told = await revoke(...files);
@@ -176,7 +156,6 @@ describe("certificate revoke", () => {
     expect(line).toContain('until = "2026-11-24T12:00:00Z"');
     const revoked = new Map<string, string>();
     for (const { serial, authority } of await list()) revoked.set(serial, authority);
-    const [one, other] = [first.authority.id, second.authority.id];
     const authorities = [own, ...serials].map((serial) => revoked.get(serial));
     expect(authorities).toEqual([other, one, one, other]);
   });
@@ -185,8 +164,8 @@ describe("certificate revoke", () => {
     ["statements", 200, 1, /holds 200 revocations already, of 200 at most/],
     ["certificates", 50, 4_000, /more than 200000 certificates would be revoked: taint/],
   ])("refuses more %s than a store takes", async (_, statements, count, sentence) => {
-    const { store } = await open();
-    const { mint } = await storesAt(await open(), now);
+    const { store } = await operator.deployment();
+    const { mint } = await storesAt(await operator.deployment(), now);
     const content = { authority: issuer.authority.id, revokedAt: now, knownFrom: now };
     for (let i = 0; i < statements; i++) {
       const serials = Array.from({ length: count }, (_, j) => (i * count + j).toString(16));
@@ -204,8 +183,7 @@ describe("certificate revoke", () => {
     await operator.configure();
     await operator.moveTo("imported");
     const ca = await createCa("O=mesh");
-    const files = { "ca-cert.pem": ca.pem, "ca-key.pem": ca.keyPem, "root-cert.pem": ca.pem };
-    const source = await writeFolder(operator.file("."), { ...files, "cert-chain.pem": "" });
+    const source = await writeCacerts(operator.file("."), ca, { chain: "" });
     await operator.authority("import", source);
     await revoke("01ab");
     expect(await list()).toMatchObject([{ serial: "01ab" }]);

@@ -7,7 +7,6 @@ import {
   X509CertificateGenerator,
 } from "@peculiar/x509";
 import { expect, test } from "vitest";
-import { runCommand } from "../../../../src/cli/rampart.ts";
 import { inspect } from "../../../../src/cli/verbs/certificate/inspection.ts";
 import { createClient } from "../../../../src/client/client.ts";
 import { OperatorError } from "../../../../src/foundation/errors.ts";
@@ -182,8 +181,8 @@ test("the verb reads a file and a URL, and tells scripts of a fault by its exit 
     response.writeHead(url === "/chain.pem" ? 200 : 404).end(issued.certChain),
   );
   const type = async (words: readonly string[], clock: Date) => {
-    const terminal = new MemoryTerminal({ clock: () => clock });
-    await runCommand(["certificate", "inspect", ...words], terminal);
+    const typed = ["certificate", "inspect", ...words];
+    const terminal = await MemoryTerminal.ran(typed, { clock: () => clock });
     return { code: terminal.exitCode, printed: terminal.printed, said: terminal.said };
   };
   for (const source of [file, `${origin}/chain.pem`]) {

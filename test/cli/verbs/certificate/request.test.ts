@@ -2,7 +2,6 @@ import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { runCommand } from "../../../../src/cli/rampart.ts";
 import { passToNow, startControlledCas } from "../../../client/controlled-ca.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
@@ -18,9 +17,8 @@ async function stage() {
   const tokenFile = join(folder, "token");
   await writeFile(tokenFile, await mint());
   const type = async (...words: readonly string[]) => {
-    const terminal = new MemoryTerminal();
     const usual = ["--url", url, "--token-file", tokenFile, "--out", join(folder, "out")];
-    await runCommand(["certificate", "request", ...usual, ...words], terminal);
+    const terminal = await MemoryTerminal.ran(["certificate", "request", ...usual, ...words]);
     return { code: terminal.exitCode, printed: terminal.printed, said: terminal.said };
   };
   return { type, tokenFile, out: join(folder, "out") };

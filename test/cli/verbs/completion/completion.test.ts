@@ -1,6 +1,6 @@
 import { Argument, Command, Option } from "commander";
 import { describe, expect, test } from "vitest";
-import { rampart, runCommand } from "../../../../src/cli/rampart.ts";
+import { rampart } from "../../../../src/cli/rampart.ts";
 import { completionsOf } from "../../../../src/cli/verbs/completion/completion.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 
@@ -72,7 +72,6 @@ test("a description stands in the line of its word", () => {
 });
 
 test("the program answers the scripts of the shells", async () => {
-  const terminal = new MemoryTerminal();
-  await runCommand(["__complete", "authority", "rot"], terminal);
-  expect(terminal.printed).toMatch(/^rotate\t[^\n]+\n$/);
+  const { printed } = await MemoryTerminal.ran(["__complete", "authority", "rot"]);
+  expect(printed).toMatch(/^rotate\t[^\n]+\n$/);
 });

@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { parseVerbLog } from "../../../testkit/log/log-lines.ts";
-import { createCa, writeFolder } from "../../../testkit/pki/plugged-in.ts";
+import { createCa, writeCacerts } from "../../../testkit/pki/plugged-in.ts";
 import { createOperatorFolder, rampartHere } from "../../../testkit/programs/command-line.ts";
 import { serveToml } from "../../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
@@ -25,12 +25,7 @@ const adoption = expect.objectContaining({ event: "authority-adopted", level: "i
 
 /** Imports an authority that expires in two months, and reads what the verb logged. */
 async function importSoonExpiring(flags: string) {
-  const source = await writeFolder(await temporaryFolder(), {
-    "ca-cert.pem": ca.pem,
-    "ca-key.pem": ca.keyPem,
-    "cert-chain.pem": "",
-    "root-cert.pem": ca.pem,
-  });
+  const source = await writeCacerts(await temporaryFolder(), ca, { chain: "" });
   const toml = serveToml(join(await temporaryFolder(), "store"), {
     ISSUERS: [{ issuer: "https://a.test" }],
   });

@@ -10,7 +10,7 @@ import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { startCa } from "../../../testkit/ca/running-ca.ts";
 import { openStore, signerOf } from "../../../testkit/ca/tainted-ca.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
-import { createCa, type TestCa, writeFolder } from "../../../testkit/pki/plugged-in.ts";
+import { createCa, type TestCa, writeCacerts } from "../../../testkit/pki/plugged-in.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 const run = promisify(execFile);
@@ -18,12 +18,7 @@ const day = 86_400;
 const root = await createCa("O=company,CN=root");
 
 const write = (folder: string, ca: Pick<TestCa, "pem" | "keyPem">) =>
-  writeFolder(folder, {
-    "ca-cert.pem": ca.pem,
-    "ca-key.pem": ca.keyPem,
-    "cert-chain.pem": ca.pem,
-    "root-cert.pem": root.pem,
-  });
+  writeCacerts(folder, ca, { roots: root.pem });
 
 /** A CA that follows an empty directory. */
 async function startFollowing() {

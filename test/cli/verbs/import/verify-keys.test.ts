@@ -54,7 +54,7 @@ test("refuses a key with any changed octet, or reads the same key", async () => 
   for (const ca of [root, rsaRoot]) {
     const der = await crypto.subtle.exportKey("pkcs8", ca.keys.privateKey);
     const same = Buffer.from(der).toString("base64");
-    for (let i = 0; i < der.byteLength; i += ca === root ? 2 : 29) {
+    for (let i = 0; i < der.byteLength; i += ca === root ? 5 : 89) {
       const changed = new Uint8Array(der.slice(0));
       changed[i] = (changed[i] ?? 0) ^ (1 << (i % 8));
       const keyPem = x509.PemConverter.encode(changed, "PRIVATE KEY");

@@ -116,10 +116,10 @@ test("refuses a weak hash below the root, and takes it in the root", async () =>
   await requireRefused(materialOf(ca, { roots: sha1Root.pem }), "is signed with SHA-1");
 });
 
-/** A certificate with one changed bit, for every seventh octet. */
+/** A certificate with one changed bit, for every thirteenth octet. */
 function* withOctetsChanged({ pem }: typeof root): Generator<string> {
   const { rawData } = new x509.X509Certificate(pem);
-  for (let i = 0; i < rawData.byteLength; i += 7) {
+  for (let i = 0; i < rawData.byteLength; i += 13) {
     const changed = new Uint8Array(rawData.slice(0));
     changed[i] = (changed[i] ?? 0) ^ (1 << (i % 8));
     yield x509.PemConverter.encode(changed, "CERTIFICATE");
@@ -144,7 +144,7 @@ test("refuses a root with any changed octet, unless it names another issuer now"
       expect(issuer).not.toBe(subject);
     }
   }
-  expect(refusals).toBeGreaterThan(30);
+  expect(refusals).toBeGreaterThan(15);
 });
 
 test("takes an anchor that is not self-signed, with a warning, and refuses one that is no CA", async () => {

@@ -2,7 +2,6 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
 import { expect, test } from "vitest";
-import { runCommand } from "../../../../src/cli/rampart.ts";
 import { claimsOf } from "../../../testkit/callers/foreign-tokens.ts";
 import {
   type Claims,
@@ -70,8 +69,8 @@ async function explain({ claims = {}, changes = {}, denied = [], ...asked }: Ask
   const text = token ?? (await mintToken(signer, { ...github, secret: "xyzzy", ...claims }));
   await writeFile(config, stringify(JSON.parse(JSON.stringify(configuration))));
   await writeFile(file, `${text}\n`);
-  const terminal = new MemoryTerminal({ clock: () => now });
-  await runCommand(["policy", "explain", "-c", config, "--token", file, ...words], terminal);
+  const typed = ["policy", "explain", "-c", config, "--token", file, ...words];
+  const terminal = await MemoryTerminal.ran(typed, { clock: () => now });
   expect(terminal.exitCode).toBe(words.length > 0 ? 2 : undefined);
   const shown = (terminal.printed + terminal.said).replaceAll(` --config ${config}`, " --config …");
   for (const hidden of ["xyzzy", "octo-org", ...text.split(".").filter((part) => part.length > 9)])
@@ -158,7 +157,6 @@ test("takes no account beside a token, and needs one without", async () => {
   expect(await explain({ words: ["--account", "deploy"] })).toMatch(/cannot be used with/);
   const config = join(await temporaryFolder(), "rampart.toml");
   await writeFile(config, stringify({ ISSUERS: [{ issuer: "https://a.test" }] }));
-  const terminal = new MemoryTerminal();
-  await runCommand(["policy", "explain", "-c", config], terminal);
+  const terminal = await MemoryTerminal.ran(["policy", "explain", "-c", config]);
   expect([terminal.exitCode, terminal.said]).toEqual([2, expect.stringMatching(/--namespace: /)]);
 });

@@ -1,8 +1,10 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Command } from "commander";
-import { beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { AuthorityView } from "../../../../src/ca/authority-view.ts";
 import { OpenedStore } from "../../../../src/ca/opened-store.ts";
 import { rampart } from "../../../../src/cli/rampart.ts";
+import { createSessionStore, type Session } from "../../../../src/cli/session/session.ts";
 import type { AuthorityStore } from "../../../../src/custody/authority-store.ts";
 import type { KekRing } from "../../../../src/custody/kek.ts";
 import { OperatorError } from "../../../../src/foundation/errors.ts";
@@ -77,8 +79,17 @@ function mintWith(change: StoreChange, records: ReadonlyMap<string, string>): Me
 const openedOf = async (mint: MemoryMint): Promise<OpenedStore> =>
   OpenedStore.open(await mint.store.load(), mint);
 
-const sessionOn = (mint: MemoryMint, store: AuthorityStore = mint.store) =>
+const sessionOn = (mint: MemoryMint, store: AuthorityStore = mint.store): Session =>
   createMemorySession({ ...mint, store: { ...mint.store, ...store } }, now);
+
+/** A session without `--yes` at a pipe, where nobody can be asked. */
+const unconfirmed = (mint: MemoryMint): Session => ({ ...sessionOn(mint), isConfirmed: false });
+
+function dry(mint: MemoryMint): Session {
+  const session = sessionOn(mint);
+  const store = createSessionStore(mint.store, true);
+  return { ...session, isDry: true, mint: { ...session.mint, store } };
+}
 
 /** What a store says, without the keys that each run makes anew. */
 function summaryOf({ refusals, ...store }: OpenedStore) {
@@ -134,26 +145,45 @@ async function runAgain(change: StoreChange, mint: MemoryMint, folder: string): 
   }
 }
 
-describe.each(interruptions)("a verb whose call to the store %s", (how) => {
-  test.each(storeChanges)(
-    "$title: keeps the store whole, and a second run completes",
-    async (change) => {
-      const prepared = await prepare(change);
-      const before = await openedOf(mintWith(change, prepared.records));
-      const whole = mintWith(change, prepared.records);
-      await change.run(sessionOn(whole), prepared.folder);
-      const after = summaryOf(await openedOf(whole));
-      expect(after).not.toEqual(summaryOf(before));
+test.each(storeChanges)(
+  "$title: whatever becomes of a call to the store, that stays whole, and a second run completes",
+  async (change) => {
+    const prepared = await prepare(change);
+    const before = await openedOf(mintWith(change, prepared.records));
+    const whole = mintWith(change, prepared.records);
+    await change.run(sessionOn(whole), prepared.folder);
+    const after = summaryOf(await openedOf(whole));
+    expect(after).not.toEqual(summaryOf(before));
+    for (const how of interruptions) {
       for (let at = 1; ; at++) {
         const { mint, isInterrupted } = await runInterrupted(change, prepared, at, how);
         if (!isInterrupted) break;
         const left = await openedOf(mint);
-        expect(left.refusals).toEqual([]);
+        expect([how, at, left.refusals]).toEqual([how, at, []]);
         const ids = left.authorities.map(({ id }) => id);
         for (const { id } of before.authorities) expect(ids).toContain(id);
         await runAgain(change, mint, prepared.folder);
-        expect(summaryOf(await openedOf(mint))).toEqual(after);
+        expect([how, at, summaryOf(await openedOf(mint))]).toEqual([how, at, after]);
       }
-    },
-  );
-});
+    }
+  },
+);
+
+const ofVerbs = storeChanges.filter(({ hasNoDryRun }) => !hasNoDryRun);
+
+test.each(ofVerbs)(
+  "$title writes nothing in a dry run, nor before its question has an answer",
+  async (change) => {
+    const { records, folder } = await prepare(change);
+    const runIn = async (sessionOf: (mint: MemoryMint) => Session) => {
+      const mint = mintWith(change, records);
+      const refusal = await change.run(sessionOf(mint), folder).catch(String);
+      return { refusal, isUnchanged: isDeepStrictEqual(mint.store.records, new Map(records)) };
+    };
+    expect(await runIn(dry)).toEqual({ refusal: undefined, isUnchanged: true });
+    expect(await runIn(unconfirmed)).toEqual({
+      refusal: change.asks ? expect.stringMatching(/add --yes$/) : undefined,
+      isUnchanged: change.asks === true,
+    });
+  },
+);

@@ -17,7 +17,7 @@ import type { RevocationContent } from "../../../../src/custody/record-kinds.ts"
 import { Pem } from "../../../../src/pki/encoding/pem.ts";
 import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { signIntermediate } from "../../../testkit/pki/company-ca.ts";
-import { createCa, writeFolder } from "../../../testkit/pki/plugged-in.ts";
+import { createCa, writeCacerts } from "../../../testkit/pki/plugged-in.ts";
 
 /** A verb that writes to a store. */
 export interface StoreChange {
@@ -25,6 +25,10 @@ export interface StoreChange {
   /** A run that differs from another one of the same verb. */
   readonly when?: string;
   readonly mint?: Partial<Mint>;
+  /** Whether it asks before it writes, unless it has `--yes`. */
+  readonly asks?: true;
+  /** What writes without a dry run, or is here without its verb. */
+  readonly hasNoDryRun?: true;
   /** Brings an empty store, and a folder of an operator, into the state that the verb finds. */
   readonly prepare: (session: Session, folder: string) => Promise<unknown>;
   readonly run: (session: Session, folder: string) => Promise<unknown>;
@@ -55,11 +59,6 @@ async function writeRoots(folder: string): Promise<string> {
   const file = join(folder, "roots.pem");
   await writeFile(file, company.pem + partner.pem);
   return file;
-}
-
-async function prepareImport(folder: string): Promise<void> {
-  const files = { "ca-cert.pem": own.pem, "ca-key.pem": own.keyPem, "root-cert.pem": own.pem };
-  await writeFolder(folder, { ...files, "cert-chain.pem": own.pem });
 }
 
 async function prepareAnswer(session: Session, folder: string): Promise<void> {
@@ -101,6 +100,7 @@ async function prepareBackup(session: Session, folder: string): Promise<void> {
 const tainting = (root: "immediately" | "with-last-leaf"): StoreChange => ({
   verb: "authority taint",
   when: root,
+  asks: true,
   prepare: found,
   run: async (session) => taint(session, await firstId(session), { root }),
 });
@@ -115,18 +115,22 @@ const importing = (when: string, prepare: StoreChange["prepare"]): StoreChange =
 
 /** Every way in which a verb changes a store. */
 const changes: readonly StoreChange[] = [
-  { verb: "authority init", prepare: nothing, run: (session) => init(session) },
-  { verb: "authority rotate", prepare: found, run: (session) => rotateNow(session) },
+  { verb: "authority init", asks: true, prepare: nothing, run: (session) => init(session) },
+  { verb: "authority rotate", asks: true, prepare: found, run: (session) => rotateNow(session) },
   tainting("immediately"),
   tainting("with-last-leaf"),
-  importing("into an empty store", (_, folder) => prepareImport(folder)),
-  importing("beside another authority", async (session, folder) => {
-    await found(session);
-    await prepareImport(folder);
-  }),
+  importing("into an empty store", (_, folder) => writeCacerts(folder, own)),
+  {
+    ...importing("beside another authority", async (session, folder) => {
+      await found(session);
+      await writeCacerts(folder, own);
+    }),
+    asks: true,
+  },
   { verb: "authority request", mint: offline, prepare: nothing, run: request },
   {
     verb: "authority withdraw",
+    asks: true,
     mint: offline,
     prepare: request,
     run: async (session) => {
@@ -142,21 +146,24 @@ const changes: readonly StoreChange[] = [
   },
   {
     verb: "authority restore",
+    asks: true,
     prepare: prepareBackup,
     run: (session, folder) =>
       restore(session, join(folder, "backup.age"), { identity: join(folder, "identity") }),
   },
   {
     verb: "authority export",
+    hasNoDryRun: true,
     prepare: found,
     run: async (session, folder) => {
       const recipient = [await identityToRecipient(identity)];
       await exportBackup(session, { out: join(folder, randomUUID()), recipient });
     },
   },
-  { verb: "deny add", prepare: found, run: (session) => deny(session, subject, {}) },
+  { verb: "deny add", asks: true, prepare: found, run: (session) => deny(session, subject, {}) },
   {
     verb: "deny remove",
+    asks: true,
     prepare: (session) => deny(session, subject, {}),
     run: (session) => undeny(session, subject),
   },
@@ -167,13 +174,14 @@ const changes: readonly StoreChange[] = [
   },
   {
     verb: "root remove",
+    asks: true,
     prepare: async (session, folder) => addRoots(session, await writeRoots(folder)),
     run: async (session) => {
       const ids = (await Session.open(session)).additionalRoots.map(({ id }) => id).toSorted();
       await removeRoot(session, ids[0] ?? "none", {});
     },
   },
-  { verb: "certificate revoke", prepare: found, run: revokeTwice },
+  { verb: "certificate revoke", hasNoDryRun: true, prepare: found, run: revokeTwice },
 ];
 
 /** The same with titles. */
