@@ -1,12 +1,8 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
-import { once } from "node:events";
-import { connect, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { listenInPlaintext } from "../../../src/node/http/listener.ts";
 import { type Connection, Connections } from "../../../src/node/limits/connections.ts";
 import { createGuard } from "../../../src/node/limits/guard.ts";
 import { type Limit, usualLimits } from "../../../src/node/limits/limits.ts";
-import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import {
   getRoot,
   openFrames,
@@ -15,6 +11,8 @@ import {
   reset,
   settings,
 } from "../../testkit/network/http2-frames.ts";
+import { openPort } from "../../testkit/network/plaintext-port.ts";
+import { endOf, openSocket } from "./limited-ca.ts";
 
 /** Counts the requests that become streams. */
 class CountingConnections extends Connections {
@@ -31,18 +29,8 @@ async function start() {
   const note = (limit: Limit) => reached.push(limit);
   const guard = createGuard(usualLimits, note);
   const connections = new CountingConnections(usualLimits, note, guard.clock);
-  const routes = {
-    rpcs: new Map(),
-    fetch: async () => new Response("ok"),
-    log: createEventRecorder(),
-  };
-  const host = "127.0.0.1";
-  const listener = await listenInPlaintext(routes, { host, port: 0 }, { ...guard, connections });
-  onTestFinished(async () => {
-    guard.end();
-    await listener.close(0);
-  });
-  return { port: listener.address.port, connections, reached };
+  const { port } = await openPort({}, { ...guard, connections });
+  return { port, connections, reached };
 }
 
 const requestAndReset = (stream: number): Buffer =>
@@ -50,13 +38,6 @@ const requestAndReset = (stream: number): Buffer =>
 
 const many = (count: number, nth: (i: number) => Buffer): Buffer =>
   Buffer.concat(Array.from({ length: count }, (_, i) => nth(i)));
-
-const open = (port: number): Socket => connect({ host: "127.0.0.1", port }).on("error", () => {});
-
-/** The end of a connection, which may be a reset. */
-async function endOf(socket: Socket): Promise<void> {
-  if (!socket.destroyed) await once(socket, "close");
-}
 
 test("of a thousand requests and resets in one piece, few become streams before the connection is cut", async () => {
   const { port, connections, reached } = await start();
@@ -78,7 +59,7 @@ test.each([
     socket.write(many(300, () => each));
     await endOf(socket);
     expect(reached).toEqual(["abuse"]);
-    const next = open(port);
+    const next = openSocket(port);
     next.resume();
     await endOf(next);
   },
@@ -95,7 +76,7 @@ test.each([
     const count = () => void parsed++;
     subscribe("http.server.request.start", count);
     onTestFinished(() => void unsubscribe("http.server.request.start", count));
-    const socket = open(port);
+    const socket = openSocket(port);
     socket.write(`GET / HTTP/1.1\r\nhost: a\r\n${field}\r\n`.repeat(300));
     socket.resume();
     await endOf(socket);
@@ -108,7 +89,7 @@ test.each([
 
 test("thousands of chunks of one octet end a connection of HTTP/1.1", async () => {
   const { port, reached } = await start();
-  const socket = open(port);
+  const socket = openSocket(port);
   const head = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
   socket.write(head + "1\r\na\r\n".repeat(3000));
   socket.resume();
@@ -118,7 +99,7 @@ test("thousands of chunks of one octet end a connection of HTTP/1.1", async () =
 
 test("a dozen requests of HTTP/1.1 in one piece are answered", async () => {
   const { port, reached } = await start();
-  const socket = open(port);
+  const socket = openSocket(port);
   const request = (fields: string) => `GET / HTTP/1.1\r\nhost: a\r\n${fields}\r\n`;
   socket.write(request("").repeat(11) + request("connection: close\r\n"));
   let answers = "";

@@ -1,7 +1,9 @@
+import { spawn } from "node:child_process";
 import { EventEmitter, once } from "node:events";
 import { connect as connectHttp2, constants } from "node:http2";
 import type { Socket } from "node:net";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { createGuard } from "../../../src/node/limits/guard.ts";
 import { Handshakes } from "../../../src/node/limits/handshakes.ts";
 import {
   bodyTimeoutOf,
@@ -12,6 +14,8 @@ import {
   usualLimits,
 } from "../../../src/node/limits/limits.ts";
 import { rpcPath } from "../../contract/service-under-test.ts";
+import { patientLimits } from "../../testkit/ca/patient-limits.ts";
+import { hasOpenssl } from "../../testkit/programs/openssl.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 import {
   codeOf,
@@ -21,6 +25,7 @@ import {
   openSession,
   openSocket,
   openTls,
+  type Started,
   start,
 } from "./limited-ca.ts";
 
@@ -233,4 +238,80 @@ describe("the table LIMITS", () => {
   ])("refuses %s", (_, table) => {
     expect(limitsTable.safeParse(table).success).toBe(false);
   });
+});
+
+describe("a server that takes on another table while it runs", () => {
+  let started: Started;
+
+  beforeAll(async () => {
+    started = await start({}, afterAll);
+  });
+
+  async function change(limits: object): Promise<void> {
+    const LIMITS = { ...patientLimits, ...limits };
+    expect(await started.served.reconfigure({ LIMITS })).toEqual([]);
+  }
+
+  test("a raised bound of handshakes admits those that wait, and cuts nobody", async () => {
+    await change({ handshakes: 1, handshakes_per_address: 1 });
+    const silent = openSocket(started.served.port);
+    await once(silent, "connect");
+    const waiting = openTls(started, "h2");
+    await change({ handshakes: 2, handshakes_per_address: 2 });
+    const next = openTls(started, "h2");
+    await Promise.all([once(waiting, "secureConnect"), once(next, "secureConnect")]);
+    expect(silent.destroyed).toBe(false);
+  });
+
+  test("a lowered bound of connections closes none by itself, and a new one replaces one", async () => {
+    await change({});
+    const open = [openTls(started, "h2"), openTls(started, "h2")];
+    await Promise.all(open.map((each) => once(each, "secureConnect")));
+    await change({ connections_per_address: 1 });
+    const next = openTls(started, "h2");
+    await Promise.race(open.map(endOf));
+    expect([...open, next].filter(({ destroyed }) => !destroyed)).toHaveLength(2);
+  });
+});
+
+test("stalled callers are ended even if the table changes again and again", async () => {
+  const limits = { ...usualLimits, progress_timeout: 200 };
+  const guard = createGuard(limits);
+  const { promise: aborted, resolve: abort } = Promise.withResolvers<void>();
+  const exchange = { isReceiving: () => true, unsentOctets: () => 0, isGone: () => false };
+  guard.exchanges.begin({ ...exchange, address: "192.0.2.1", abort, refuse: () => {} });
+  const changes = setInterval(() => guard.follow(limits), 20);
+  try {
+    await aborted;
+  } finally {
+    clearInterval(changes);
+    guard.end();
+  }
+});
+
+test("a limit that a table no longer has counts no more", () => {
+  const guard = createGuard({ ...usualLimits, memory: 1 });
+  guard.follow(usualLimits);
+  guard.end();
+  expect(guard.limits).toEqual(usualLimits);
+});
+
+const keyUpdates =
+  "a peer that has a connection compute new keys again and again is cut, and its address refused";
+
+test.skipIf(!hasOpenssl)(keyUpdates, async () => {
+  const started = await start({});
+  const { port } = started.served;
+  const words = ["s_client", "-connect", `127.0.0.1:${port}`, "-tls1_3", "-alpn", "h2"];
+  const peer = spawn("openssl", words, { stdio: ["pipe", "ignore", "ignore"] });
+  onTestFinished(() => void peer.kill());
+  peer.stdin.on("error", () => {});
+  // OpenSSL takes one command of each read.
+  const updates = setInterval(() => peer.stdin.write("K\n"), 2);
+  await once(peer, "exit");
+  clearInterval(updates);
+  await once(openSocket(port).resume(), "close");
+  const honest = openSession(started, "TLS", "127.0.0.2");
+  await once(honest, "connect");
+  expect(honest.destroyed).toBe(false);
 });

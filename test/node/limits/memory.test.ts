@@ -1,11 +1,10 @@
 import { syncBuiltinESMExports } from "node:module";
 import v8 from "node:v8";
-import { afterEach, expect, onTestFinished, test, vi } from "vitest";
-import { listenInPlaintext } from "../../../src/node/http/listener.ts";
+import { afterEach, expect, test, vi } from "vitest";
 import { createGuard, type Guard } from "../../../src/node/limits/guard.ts";
 import { usualLimits } from "../../../src/node/limits/limits.ts";
 import { memoryShortage, memoryToHave } from "../../../src/node/limits/memory.ts";
-import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { openPort } from "../../testkit/network/plaintext-port.ts";
 
 const mebibyte = 1024 * 1024;
 
@@ -40,11 +39,11 @@ test("memory is measured anew after 50 ms, and is short beyond the limit, or wit
  * @returns The status; `undefined` for an answer that is cut.
  */
 async function ask(octets: number, guard?: Guard): Promise<number | undefined> {
-  const answer = async (): Promise<Response> => new Response(new Uint8Array(octets));
-  const routes = { rpcs: new Map(), fetch: answer, log: createEventRecorder() };
-  const listener = await listenInPlaintext(routes, { host: "127.0.0.1", port: 0 }, guard);
-  onTestFinished(() => listener.close(0));
-  const asking = fetch(`http://127.0.0.1:${listener.address.port}`);
+  const { port } = await openPort(
+    { fetch: async () => new Response(new Uint8Array(octets)) },
+    guard,
+  );
+  const asking = fetch(`http://127.0.0.1:${port}`);
   const read = asking.then((response) => response.arrayBuffer().then(() => response.status));
   return read.catch(() => undefined);
 }
@@ -59,9 +58,7 @@ test.each([
 
 test("a port of monitoring answers while the process holds too much memory for other callers", async () => {
   vi.spyOn(process.memoryUsage, "rss").mockReturnValue(Number.MAX_SAFE_INTEGER);
-  const guard = createGuard(usualLimits);
-  onTestFinished(guard.end);
-  expect(await ask(1, guard)).toBe(503);
+  expect(await ask(1, createGuard(usualLimits))).toBe(503);
   expect(await ask(1)).toBe(200);
 });
 

@@ -1,47 +1,55 @@
+import { spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { writeFile } from "node:fs/promises";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import { request } from "node:http";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { createInterface } from "node:readline";
+import { connect as connectTls } from "node:tls";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
 import { nodeFlags } from "../../../dev/package/node-flags.ts";
 import { issuerTables, rpcPath } from "../../contract/service-under-test.ts";
+import { servedName } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { randomKek } from "../../testkit/configuration.ts";
+import { breaches, breakSessions } from "../../testkit/network/broken-sessions.ts";
 import { getRoot, openFrames, post, preface, reset } from "../../testkit/network/http2-frames.ts";
+import { nativeClient } from "../../testkit/network/native-grpc.ts";
+import { startRawServer } from "../../testkit/network/raw-server.ts";
 import {
   type ServerProcess,
   serveToml,
   startServe,
 } from "../../testkit/programs/rampart-process.ts";
+import { endIn } from "../../testkit/refusal.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
-import { limitsReached } from "./limited-ca.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
+import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
+import { limitsReached, openSocket } from "./limited-ca.ts";
 
 const { issuer } = issuerTables.cluster;
+const key = await createTokenKey("ES256", "k1");
+const { csrPem: csr } = await createWorkload();
+const bearerOf = async (from: string = issuer): Promise<string> =>
+  `Bearer ${await mintAccountToken(key, from, "foo:bar", new Date())}`;
 
-/** `serve` as it is shipped, with the heap of the image, and a workload with a good credential. */
-async function start() {
+/** `serve` as a program, on one store however often it is started. */
+async function serveProgram(values: object = {}, ...otherIssuers: readonly object[]) {
   const folder = await temporaryFolder();
   const config = join(folder, "rampart.toml");
-  const key = await createTokenKey("ES256", "k1");
-  const ISSUERS = [{ issuer, jwks: JSON.stringify(jwksOf(key)) }];
-  const values = { PLAINTEXT_LISTEN: "127.0.0.1:0", ISSUERS };
-  await writeFile(config, serveToml(join(folder, "store"), values));
-  const heap = nodeFlags.filter((flag) => flag.startsWith("--max-"));
-  const program = await startServe(config, randomKek(), {
-    NODE_OPTIONS: heap.join(" "),
-  });
-  const authorization = `Bearer ${await mintAccountToken(key, issuer, "foo:bar", new Date())}`;
-  const { csrPem: csr } = await createWorkload();
-  return { ...program, authorization, csr };
+  const kek = randomKek();
+  const ISSUERS = [{ issuer, jwks: JSON.stringify(jwksOf(key)) }, ...otherIssuers];
+  await writeFile(config, serveToml(join(folder, "store"), { ISSUERS, ...values }));
+  const start = (secrets: Readonly<Record<string, string>> = {}, descriptors?: number) =>
+    startServe(config, kek, secrets, descriptors);
+  return { folder, start };
 }
 
-type Started = ServerProcess & { readonly authorization: string; readonly csr: string };
-
 /** A call from an address that no stranger has. */
-async function issueFor({ plaintextPort: port, authorization, csr }: Started): Promise<unknown> {
-  const headers = { authorization, "content-type": "application/json" };
+async function issueFor({ plaintextPort: port }: ServerProcess): Promise<unknown> {
+  const headers = { authorization: await bearerOf(), "content-type": "application/json" };
   const from = { host: "127.0.0.1", port, localAddress: "127.0.0.2" };
   const outgoing = request({ ...from, method: "POST", path: rpcPath, headers });
   outgoing.end(JSON.stringify({ csr }));
@@ -50,59 +58,35 @@ async function issueFor({ plaintextPort: port, authorization, csr }: Started): P
   return incoming.statusCode;
 }
 
-const opened = (port: number, count: number): Promise<Socket[]> =>
-  Promise.all(Array.from({ length: count }, () => openFrames(port)));
-
-/** More than one connection may have; each is as good as a request, because nothing of it ends. */
-const manyStreams = (nth: (stream: number) => Buffer): Buffer =>
-  Buffer.concat(Array.from({ length: 1000 }, (_, i) => nth(2 * i + 1)));
-
 async function silentConnections(port: number): Promise<void> {
   const sockets = Array.from({ length: 600 }, () => {
-    const socket = connect({ host: "127.0.0.1", port }).on("error", () => {});
-    onTestFinished(() => void socket.destroy());
+    const socket = openSocket(port);
     socket.write(preface);
     return socket.resume();
   });
   await Promise.all(sockets.slice(0, 32).map((socket) => once(socket, "data")));
 }
 
-async function writing(port: number, bytes: Buffer): Promise<void> {
-  for (const socket of await opened(port, 8)) socket.write(bytes);
-}
+/** On each of eight connections more streams than one may have; each is as good as a request, because nothing of it ends. */
+const streams = (nth: (stream: number) => Buffer) => async (port: number) => {
+  const bytes = Buffer.concat(Array.from({ length: 1000 }, (_, i) => nth(2 * i + 1)));
+  const sockets = await Promise.all(Array.from({ length: 8 }, () => openFrames(port)));
+  for (const socket of sockets) socket.write(bytes);
+};
 
-const floods: readonly (readonly [string, (port: number) => Promise<void>])[] = [
-  ["silent connections", silentConnections],
-  [
-    "streams of health's Watch",
-    (port) =>
-      writing(
-        port,
-        manyStreams((id) => post(id, "/grpc.health.v1.Health/Watch")),
-      ),
-  ],
-  [
-    "requests without an end",
-    (port) =>
-      writing(
-        port,
-        manyStreams((id) => post(id, rpcPath)),
-      ),
-  ],
-  [
-    "rapid resets",
-    (port) =>
-      writing(
-        port,
-        manyStreams((id) => Buffer.concat([getRoot(id), reset(id, 8)])),
-      ),
-  ],
-];
+const floods: Readonly<Record<string, (port: number) => Promise<void>>> = {
+  "silent connections": silentConnections,
+  "streams of health's Watch": streams((id) => post(id, "/grpc.health.v1.Health/Watch")),
+  "requests without an end": streams((id) => post(id, rpcPath)),
+  "rapid resets": streams((id) => Buffer.concat([getRoot(id), reset(id, 8)])),
+};
 
 test("no kind of flood ends the program, and it serves another address meanwhile", async () => {
-  const started = await start();
+  const { start } = await serveProgram({ PLAINTEXT_LISTEN: "127.0.0.1:0" });
+  const heap = nodeFlags.filter((flag) => flag.startsWith("--max-"));
+  const started = await start({ NODE_OPTIONS: heap.join(" ") });
   const { process: child, plaintextPort } = started;
-  for (const [name, flood] of floods) {
+  for (const [name, flood] of Object.entries(floods)) {
     await flood(plaintextPort);
     for (let i = 0; i < 3; i++) expect([name, await issueFor(started)]).toEqual([name, 200]);
   }
@@ -110,3 +94,145 @@ test("no kind of flood ends the program, and it serves another address meanwhile
   expect(await limitsReached(started)).toContain("abuse");
   expect([child.exitCode, child.signalCode]).toEqual([null, null]);
 });
+
+const counter = fileURLToPath(
+  new URL("../../testkit/programs/session-counter.ts", import.meta.url),
+);
+
+// In the process of a test runner, Node lets go of every such session.
+test("the server keeps no session in memory that its peer has broken, in any of several ways", async () => {
+  const { folder, start } = await serveProgram({
+    PROPAGATION_INTERVAL: "0s",
+    PLAINTEXT_LISTEN: "127.0.0.1:0",
+  });
+  const held = join(folder, "held");
+  const { port, plaintextPort, send } = await start({
+    NODE_OPTIONS: `--import=${counter} --disable-warning=ExperimentalWarning`,
+    HELD_SESSIONS: held,
+  });
+  const heldSessions = async (): Promise<number> => {
+    await rm(held, { force: true });
+    send("SIGUSR2");
+    const read = () => readFile(held, "utf8").catch(() => "");
+    await expect.poll(read, { timeout: hangMilliseconds }).toMatch(/^\d+$/);
+    return Number(await read());
+  };
+  const tls = { rejectUnauthorized: false, ALPNProtocols: ["h2"] };
+  let strangers = 10;
+  for (const frames of breaches.values()) {
+    // Some are an abuse, which shuts out an address for a while.
+    const from = { host: "127.0.0.1", localAddress: `127.0.0.${strangers++}` };
+    await breakSessions(() => connectTls({ ...from, ...tls, port }), frames, 4);
+    await breakSessions(() => connect({ ...from, port: plaintextPort }), frames, 4);
+  }
+  await expect.poll(heldSessions, { timeout: hangMilliseconds }).toBe(0);
+});
+
+/** Node's own fetch rejects this answer, and five seconds later it ends the process. */
+const encoded = [
+  "HTTP/1.1 200 OK",
+  "content-encoding: gzip, gzip, gzip, gzip, gzip, gzip",
+  "transfer-encoding: chunked",
+  "",
+  "5",
+  "abcde",
+  "",
+].join("\r\n");
+
+test("a server outlives a hostile issuer, loses nothing that it answered when it is killed, and ends politely when asked", async () => {
+  const hostile = await startRawServer((socket) => void socket.write(encoded));
+  const table = { issuer: "https://hostile.test", cluster: "hostile", jwks_uri: hostile.url };
+  const { start } = await serveProgram({ PROPAGATION_INTERVAL: "0s" }, table);
+  const server = await start();
+  const bundleOf = async ({ monitoringPort }: ServerProcess): Promise<string> =>
+    (await fetch(`http://127.0.0.1:${monitoringPort}/bundle.pem`)).text();
+  const roots = await bundleOf(server);
+  const ask = async (from: string) => {
+    const authorization = await bearerOf(from);
+    const client = nativeClient(server.port, servedName, { roots });
+    return endIn(server, (id) =>
+      client.createCertificate({ csr }, { ...id, authorization }),
+    ).finally(client.close);
+  };
+  expect(await ask(table.issuer)).toBe("Unavailable key-provider-unreachable");
+  const [socket] = hostile.sockets;
+  await new Promise<void>((resolve) => {
+    if (socket?.closed) resolve();
+    else socket?.once("close", resolve);
+  });
+  expect(await ask(issuer)).toBe("issued");
+  await server.end("SIGKILL");
+  const last = await start();
+  expect(await bundleOf(last)).toBe(roots);
+  expect(await last.end()).toBe(0);
+});
+
+const descriptors = 96;
+
+test("a server survives strangers who take every descriptor, and is ready once they have left", async () => {
+  const { start } = await serveProgram({ PROPAGATION_INTERVAL: "0s" });
+  const serve = await start({}, descriptors);
+  const { port, monitoringPort } = serve;
+  const faults = storeFaults(serve.process.stderr);
+  const strangers = [port, monitoringPort].map((each) => takeDescriptors(each));
+  // The store is read every two seconds. Memory is measured for each request, which takes a descriptor as well.
+  expect(await Promise.race([faults.next(), serve.ended])).toMatchObject({ done: false });
+  for (const leave of strangers) leave();
+  await eventually(async () => {
+    const response = await fetch(`http://127.0.0.1:${monitoringPort}/readyz`);
+    expect(await response.json()).toEqual(expect.objectContaining({ ready: true, reasons: [] }));
+  });
+  expect(await serve.end()).toBe(0);
+});
+
+/** Strangers who come again when the server closes their connections. @returns What has them leave. */
+function takeDescriptors(port: number): () => void {
+  const sockets = new Set<Socket>();
+  let haveLeft = false;
+  const come = (): void => {
+    if (haveLeft) return;
+    const socket = connect(port, "127.0.0.1").on("error", () => {});
+    sockets.add(socket);
+    socket.once("close", () => {
+      sockets.delete(socket);
+      setTimeout(come, 100);
+    });
+  };
+  for (let i = 0; i < descriptors; i++) come();
+  return () => {
+    haveLeft = true;
+    for (const socket of sockets) socket.destroy();
+  };
+}
+
+const withoutDescriptor = `
+const { createGuard } = await import(process.argv[1]);
+const { usualLimits } = await import(process.argv[2]);
+const { openSync } = await import("node:fs");
+const reached = [];
+const guard = createGuard(usualLimits, (limit) => reached.push(limit));
+const exchange = { address: "192.0.2.1", isReceiving: () => false, unsentOctets: () => 0 };
+const begin = () => guard.exchanges.begin({ ...exchange, abort() {}, refuse() {}, isGone: () => false });
+const before = begin() !== undefined;
+try { for (;;) openSync("/dev/null"); } catch {}
+for (const until = performance.now() + 100; performance.now() < until; );
+process.exitCode = before && begin() === undefined && reached.join() === "memory" ? 0 : 1;
+process.exit();
+`;
+
+test("a process that cannot read how much memory it holds takes no more work", () => {
+  const source = (name: string) =>
+    new URL(`../../../src/node/limits/${name}`, import.meta.url).href;
+  const program = ["--no-warnings", "--input-type=module", "--eval", withoutDescriptor];
+  const words = [process.execPath, ...program, source("guard.ts"), source("limits.ts")];
+  const shell = ["-c", `ulimit -n ${descriptors}; exec "$@"`, "sh", ...words];
+  const { status, stderr } = spawnSync("/bin/sh", shell, { encoding: "utf8" });
+  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+});
+
+/** The lines of a log that say that the store cannot be read. */
+async function* storeFaults(output: NodeJS.ReadableStream | null): AsyncGenerator<string> {
+  if (!output) return;
+  for await (const line of createInterface(output))
+    if (line.includes("store-unreachable")) yield line;
+}

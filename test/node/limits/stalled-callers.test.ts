@@ -2,14 +2,21 @@ import { once } from "node:events";
 import { connect, constants } from "node:http2";
 import type { TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { listenInPlaintext } from "../../../src/node/http/listener.ts";
 import { createGuard } from "../../../src/node/limits/guard.ts";
 import { type Limit, type Limits, usualLimits } from "../../../src/node/limits/limits.ts";
 import { SharedOctets } from "../../../src/transport/http/shared-octets.ts";
 import { apiCredentialName, rpcPath } from "../../contract/service-under-test.ts";
 import { createTokenKey, mintAccountToken } from "../../testkit/callers/tokens.ts";
-import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import {
+  data,
+  getRoot,
+  openFrames,
+  post,
+  reset,
+  writeAndPing,
+} from "../../testkit/network/http2-frames.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
+import { openPort } from "../../testkit/network/plaintext-port.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 import {
   codeOf,
@@ -31,6 +38,7 @@ const limits = {
 
 const longPatience = { timeout: hangMilliseconds };
 const strangers = ["127.0.0.3", "127.0.0.4"];
+const never = () => new Promise<never>(() => {});
 const call = { ":method": "POST", ":path": rpcPath, "content-type": "application/grpc" };
 const healthCheck = "/grpc.health.v1.Health/Check";
 
@@ -73,13 +81,8 @@ async function listenFor(limits: Partial<Limits>, answer: (url: string) => Promi
   const reached: Limit[] = [];
   const guard = createGuard({ ...usualLimits, ...limits }, (limit) => reached.push(limit));
   const fetch = ({ url }: Request): Promise<Response> => answer(url);
-  const routes = { rpcs: new Map(), fetch, log: createEventRecorder() };
-  const listener = await listenInPlaintext(routes, { host: "127.0.0.1", port: 0 }, guard);
-  onTestFinished(async () => {
-    guard.end();
-    await listener.close(0);
-  });
-  return { guard, reached, port: listener.address.port };
+  const { port } = await openPort({ rpcs: new Map([["/call", never]]), fetch }, guard);
+  return { guard, reached, port };
 }
 
 test("a request that is no long poll keeps its turn, even if it asks to wait", async () => {
@@ -298,4 +301,34 @@ describe("the octets of answers that nobody reads", () => {
     expect(await Promise.race(streams.map(codeOf))).toBe(constants.NGHTTP2_ENHANCE_YOUR_CALM);
     expect(reached).toContain("request_memory");
   });
+});
+
+describe("a stream that waits for its turn, and holds what nobody reads,", () => {
+  const few = Array.from({ length: 4 }, () => data(1, 15_000));
+  /** With those before it is more than a message may be, so that the server reads no further. */
+  const beyond = Array.from({ length: 8 }, () => data(1, 4_000));
+  const unread = Array.from({ length: 8 }, () => data(1, 1_000));
+
+  /** Has one wait for a turn that work without an end has taken. */
+  async function startWaiting() {
+    const limits = { requests_at_work: 1, progress_timeout: 100 * hangMilliseconds };
+    const { guard, port } = await listenFor(limits, never);
+    await writeAndPing(await openFrames(port), [getRoot(1)]);
+    const socket = await openFrames(port);
+    await writeAndPing(socket, [post(1, "/call")]);
+    // Each piece in a pass of its own, because the server opens its window as it reads.
+    for (const each of few) await writeAndPing(socket, [each]);
+    for (const each of [beyond, unread]) await writeAndPing(socket, each);
+    expect(guard.exchanges.count).toBe(2);
+    return { guard, socket };
+  }
+
+  test.each(["NGHTTP2_NO_ERROR", "NGHTTP2_CANCEL"] as const)(
+    "ends when it is reset with %s, and no sooner",
+    async (code) => {
+      const { guard, socket } = await startWaiting();
+      await writeAndPing(socket, [reset(1, constants[code])]);
+      await expect.poll(() => guard.exchanges.count, longPatience).toBe(1);
+    },
+  );
 });
