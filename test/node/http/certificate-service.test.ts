@@ -5,6 +5,7 @@ import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.t
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
 import { serveReviewingApi } from "../../testkit/kubernetes/reviewing-server.ts";
 import { connectHttp2, type Http2Client } from "../../testkit/network/http2-client.ts";
+import { createVirtualTime } from "../../testkit/time/virtual-time.ts";
 
 const api = serveReviewingApi();
 let served: ServedCa;
@@ -20,7 +21,9 @@ async function startServe(): Promise<ReviewingService> {
   // One caller makes most of the calls of the contract.
   const values = { ...api.values(key), CALLER_QUOTA: 1_000_000 };
   // The contract counts one root.
-  served = await serveCa(values, undefined, "tenant");
+  // By a clock that goes on, each call would load the store.
+  const time = createVirtualTime(new Date());
+  served = await serveCa(values, time, "tenant");
   client = connectHttp2(`https://127.0.0.1:${served.port}`, {
     ca: await served.bundle(),
     servername: servedName,
@@ -28,7 +31,7 @@ async function startServe(): Promise<ReviewingService> {
   return {
     send: client.send,
     key,
-    now: () => new Date(),
+    now: time.clock,
     takeAudits: () => served.log.audits.splice(0),
     questions: async () => api.questions(),
   };

@@ -20,9 +20,25 @@ beforeEach(async () => {
   served = await serveCa({
     ISSUERS: [{ issuer, jwks: jwksOf(key) }],
     PLAINTEXT_LISTEN: "127.0.0.1:0",
+    CRL: "on",
+    // A long poll that held a turn would keep all other requests waiting.
+    LIMITS: { requests_at_work: 1, requests_at_work_per_address: 1 },
   });
   authorization = `Bearer ${await mintAccountToken(key, issuer, "foo:bar", new Date())}`;
 });
+
+async function connectClient() {
+  const client = connectHttp2(`https://127.0.0.1:${served.port}`, {
+    ca: await served.bundle(),
+    servername: servedName,
+  });
+  onTestFinished(() => client.session.destroy());
+  client.session.on("error", () => {});
+  await once(client.session, "remoteSettings");
+  return client;
+}
+
+const plaintext = (): string => `http://127.0.0.1:${served.server.plaintextAddress?.port}`;
 
 /** A call whose body comes only when it is told to. */
 async function beginCall(over = connectJson) {
@@ -37,13 +53,7 @@ async function beginCall(over = connectJson) {
       controller.close();
     },
   });
-  const client = connectHttp2(`https://127.0.0.1:${served.port}`, {
-    ca: await served.bundle(),
-    servername: servedName,
-  });
-  onTestFinished(() => client.session.destroy());
-  client.session.on("error", () => {});
-  await once(client.session, "remoteSettings");
+  const client = await connectClient();
   const headers = { "content-type": over.contentType, authorization };
   const init = { method: "POST", headers, body, duplex: "half" } as RequestInit;
   const answer = client.send(new Request(`${origin}${rpcPath}`, init));
@@ -127,8 +137,7 @@ describe("a server that ends", () => {
   );
 
   test("ends a stream of health, and does not wait for idle connections of HTTP/1.1", async () => {
-    const plaintext = `http://127.0.0.1:${served.server.plaintextAddress?.port}`;
-    expect((await fetch(`${plaintext}/healthz`)).status).toBe(200);
+    expect((await fetch(`${plaintext()}/healthz`)).status).toBe(200);
     const { session } = connectHttp2(`http://127.0.0.1:${served.monitoringPort}`);
     onTestFinished(() => session.destroy());
     const headers = { ":method": "POST", "content-type": "application/grpc", te: "trailers" };
@@ -137,5 +146,43 @@ describe("a server that ends", () => {
     await once(stream, "data");
     expect(await metric("rampart_ready")).toBe(1);
     await served.server.close(hangMilliseconds);
+  });
+
+  describe("while callers wait for another bundle or CRL", () => {
+    const waitFor = async (path: string, site = plaintext(), send: typeof fetch = fetch) => {
+      const known = await fetch(`http://127.0.0.1:${served.monitoringPort}/${path}`);
+      await known.text();
+      const headers = { "if-none-match": known.headers.get("etag") ?? "", prefer: "wait=300" };
+      return { answer: send(new Request(`${site}/${path}`, { headers })) };
+    };
+
+    test("answers them at once, over HTTP/1.1 and HTTP/2", async () => {
+      const { send } = await connectClient();
+      const waits = [
+        await waitFor("bundle.json", origin, send as typeof fetch),
+        await waitFor("bundle.json"),
+        await waitFor("crl.pem"),
+      ];
+      // Whoever is answered after them shows that they have arrived.
+      expect((await send(new Request(`${origin}/bundle.pem`))).status).toBe(200);
+      await fetch(`${plaintext()}/healthz`);
+      await served.server.close(hangMilliseconds);
+      for (const { answer } of waits) {
+        const { status, headers } = await answer;
+        expect([status, headers.get("preference-applied")]).toEqual([304, "wait=50"]);
+      }
+    });
+
+    test("does not wait for those that hung up", async () => {
+      const caller = new AbortController();
+      const { signal } = caller;
+      const { answer } = await waitFor("bundle.json", plaintext(), (request) =>
+        fetch(request, { signal }),
+      );
+      await fetch(`${plaintext()}/healthz`);
+      caller.abort();
+      await expect(answer).rejects.toThrow();
+      await served.server.close(hangMilliseconds);
+    });
   });
 });

@@ -1,17 +1,8 @@
+import { once } from "node:events";
 import { request as httpRequest } from "node:http";
 import { connect } from "node:http2";
 import { expect, onTestFinished, test } from "vitest";
-import { listenInPlaintext } from "../../../src/node/http/listener.ts";
-import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
-
-async function startListener() {
-  const log = createEventRecorder();
-  const fetch = async () => new Response("ok\n");
-  const routes = { rpcs: new Map(), fetch, log };
-  const listener = await listenInPlaintext(routes, { host: "127.0.0.1", port: 0 });
-  onTestFinished(() => listener.close(0));
-  return { port: listener.address.port, log };
-}
+import { openPort } from "../../testkit/network/plaintext-port.ts";
 
 /** The status of the answer; nothing where the stream ends without one. */
 function overHttp2(port: number, method: string, path = "/healthz"): Promise<unknown> {
@@ -44,7 +35,7 @@ const versions = [
 test.each(versions)(
   "a method over %s that fetch does not know gets status 400",
   async (_, send) => {
-    const { port, log } = await startListener();
+    const { port, log } = await openPort({});
     expect(await send(port, "TRACE")).toBe(400);
     expect(await send(port, "GET")).toBe(200);
     expect(log.operations).toEqual([]);
@@ -52,8 +43,42 @@ test.each(versions)(
 );
 
 test.each(versions)("a path over %s with another spelling is not found", async (_, send) => {
-  const { port } = await startListener();
+  const { port } = await openPort({});
   for (const path of ["/x/../healthz", "/./healthz", "/x/%2e%2E/healthz", "/x\\..\\healthz"])
     expect([path, await send(port, "GET", path)]).toEqual([path, 404]);
   expect(await send(port, "GET", "/healthz?x=/../%2e")).toBe(200);
+});
+
+/** A site that holds every answer until its caller hangs up. */
+async function startHoldingSite() {
+  const begun = Promise.withResolvers<void>();
+  const hungUp = Promise.withResolvers<void>();
+  const { port } = await openPort({
+    fetch: async ({ signal }) => {
+      begun.resolve();
+      await once(signal, "abort");
+      hungUp.resolve();
+      return new Response("too late");
+    },
+  });
+  return { origin: `http://127.0.0.1:${port}`, begun: begun.promise, hungUp: hungUp.promise };
+}
+
+test("the signal of an HTTP/1.1 request aborts when its caller hangs up", async () => {
+  const { origin, begun, hungUp } = await startHoldingSite();
+  const outgoing = httpRequest(origin).on("error", () => {});
+  outgoing.end();
+  await begun;
+  outgoing.destroy();
+  await hungUp;
+});
+
+test("the signal of an HTTP/2 request aborts when its stream is reset", async () => {
+  const { origin, begun, hungUp } = await startHoldingSite();
+  const session = connect(origin);
+  onTestFinished(() => session.destroy());
+  const stream = session.request({ ":path": "/" }).on("error", () => {});
+  await begun;
+  stream.close();
+  await hungUp;
 });

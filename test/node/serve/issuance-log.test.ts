@@ -2,8 +2,6 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
-import { serve } from "../../../src/node/serve/serve.ts";
-import { ServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { Tile } from "../../../src/tlog/tile.ts";
 import { readerToken } from "../../contract/log/log-values.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
@@ -15,8 +13,6 @@ import {
   type TokenKey,
 } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
-import { randomKek } from "../../testkit/configuration.ts";
-import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
 import { s3Credential, startS3Api } from "../../testkit/stores/s3-api.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
@@ -99,17 +95,4 @@ test('with LOG_MODE = "best-effort" a bucket that is away keeps no certificate b
   api.instead = undefined;
   await issueOnce(ca, key);
   expect(ca.log.audits.at(-1)).toMatchObject({ log: `${LOG_ORIGIN}/0` });
-});
-
-test("serve does not start with a log that may not begin", async () => {
-  const configuration = ServeConfiguration.parse({
-    STORE_DIRECTORY: await temporaryFolder(),
-    LISTEN: "127.0.0.1:0",
-    MONITORING_LISTEN: "127.0.0.1:0",
-    KEK: randomKek(),
-    ISSUERS: [{ issuer: "https://a.test" }],
-    LOG_ORIGIN,
-  });
-  const context = { log: createEventRecorder(), clock: () => new Date() };
-  await expect(serve(configuration, context)).rejects.toThrow("today is not its inception");
 });

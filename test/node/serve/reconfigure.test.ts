@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { connect } from "node:tls";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { CurrentCredentials } from "../../../src/node/serve/current-credentials.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import {
   createTokenKey,
@@ -194,4 +195,19 @@ test("callers wait for a trust bundle as long as the new configuration allows", 
   expect(await applied()).toBe("wait=1");
   await served.reconfigure({ BUNDLE_WAIT: "0s" });
   expect(await applied()).toBeNull();
+});
+
+test("a credential that is in use follows each change of its place", async () => {
+  const credentials = new CurrentCredentials();
+  const steady = credentials.use(new Map([["A", () => "first"]])).get("A");
+  expect(await steady?.()).toBe("first");
+  expect(credentials.use(new Map([["A", async () => "second"]])).get("A")).toBe(steady);
+  expect(await steady?.()).toBe("second");
+});
+
+test("a credential that was taken away asks nobody any more", async () => {
+  const credentials = new CurrentCredentials();
+  const steady = credentials.use(new Map([["A", () => "first"]])).get("A");
+  expect(credentials.use(new Map()).size).toBe(0);
+  await expect(steady?.()).rejects.toThrow("A is not configured any more");
 });

@@ -2,12 +2,10 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { OperatorError } from "../../../src/foundation/errors.ts";
-import { serve } from "../../../src/node/serve/serve.ts";
-import { ServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { createSharedStore } from "../../../src/node/stores/object-space.ts";
 import { createSecretSpace } from "../../../src/node/stores/secret-space.ts";
+import { beginServe } from "../../testkit/ca/served-ca.ts";
 import { randomKek } from "../../testkit/configuration.ts";
-import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { s3Credential, startS3Api } from "../../testkit/stores/s3-api.ts";
 import { secretsToken, startSecretsApi } from "../../testkit/stores/secrets-api.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
@@ -15,24 +13,17 @@ import { eventually } from "../../testkit/time/eventually.ts";
 
 /** Starts a replica on the store of these keys with each call. It rotates every second, and has no certificate of its own yet. */
 function startingReplicas(store: object) {
-  const configuration = ServeConfiguration.parse({
+  const values = {
     ...store,
     ISSUERS: [{ issuer: "https://a.test" }],
     KEK: randomKek(),
-    INCEPTION_DATE: new Date().toISOString().slice(0, 10),
     PROPAGATION_INTERVAL: "1h",
     MAX_WORKLOAD_CERT_TTL: "8s",
-    LISTEN: "127.0.0.1:0",
-    MONITORING_LISTEN: "127.0.0.1:0",
-  });
+  };
   return async () => {
-    const log = createEventRecorder();
-    const server = await serve(configuration, { log, clock: () => new Date() });
-    server.address.catch(() => {});
+    const { log, server, monitored } = await beginServe(values);
     onTestFinished(() => server.close(0));
-    const { port } = server.monitoringAddress;
-    const text = async (path: string) => (await fetch(`http://127.0.0.1:${port}${path}`)).text();
-    return { log, text };
+    return { log, text: async (path: string) => (await monitored(path)).text() };
   };
 }
 

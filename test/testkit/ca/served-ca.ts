@@ -20,6 +20,8 @@ export interface ServedCa {
   readonly port: number;
   readonly monitoringPort: number;
   readonly storeDirectory: string;
+  /** Asks its port of monitoring. */
+  readonly monitored: (path: string, init?: RequestInit) => Promise<Response>;
   /** The served trust bundle, PEM. */
   readonly bundle: () => Promise<string>;
   /** Has it take on these keys beside those of the start. @returns Those that need a restart. */
@@ -41,17 +43,17 @@ export const unchangedConfiguration: ConfigurationStatus = {
 };
 
 /**
+ * Begins `rampart serve`. Its port for callers opens once it has an authority and a certificate.
+ *
  * @param values Keys of `rampart.toml`. The others have values that work.
  * @param time The server's clock and pauses. TLS itself reads the machine's clock.
- * @param beside Who stands beside the CA: another tenant, and a CA of the same name, unless the store or KEK is the test's.
  * @param telemetry Where it exports what it measures.
  */
-export async function serveCa(
-  { LIMITS: limits, ISSUERS, ...values }: Readonly<Record<string, unknown>>,
+export async function beginServe(
+  { LIMITS: limits, ...values }: Readonly<Record<string, unknown>>,
   time?: VirtualTime,
-  beside: "both" | "tenant" | "nobody" = "both",
   telemetry?: Telemetry,
-): Promise<ServedCa> {
+) {
   const clock = time?.clock ?? (() => new Date());
   const storeDirectory = await lastingFolder();
   const log = createEventRecorder();
@@ -63,7 +65,6 @@ export async function serveCa(
     INCEPTION_DATE: clock().toISOString().slice(0, 10),
     PROPAGATION_INTERVAL: "0s",
     ...values,
-    ISSUERS: beside === "nobody" ? ISSUERS : withTenantBeside(ISSUERS as readonly object[]),
     LIMITS: { ...patientLimits, ...Object(limits) },
   };
   const configuration = ServeConfiguration.parse(complete);
@@ -75,9 +76,45 @@ export async function serveCa(
     configurationStatus: () => unchangedConfiguration,
     fetchTimeoutMilliseconds: hangMilliseconds,
     // With `0s`, no load serves once another one has begun: a slow machine would have calls refused.
-    waitForLoad: (load) => load,
+    ...(complete.PROPAGATION_INTERVAL === "0s" && { waitForLoad: (load) => load }),
   });
+  server.address.catch(() => {});
   const monitoringPort = server.monitoringAddress.port;
+  const monitored = (path: string, init?: RequestInit): Promise<Response> =>
+    fetch(`http://127.0.0.1:${monitoringPort}${path}`, init);
+  const reconfigure = async (changes: Readonly<Record<string, unknown>>) =>
+    server.reconfigure(ServeConfiguration.parse({ ...complete, ...changes }));
+  return {
+    configuration,
+    server,
+    log,
+    clock,
+    storeDirectory,
+    monitoringPort,
+    monitored,
+    reconfigure,
+  };
+}
+
+/**
+ * {@link beginServe} until it listens for callers.
+ *
+ * @param beside Who stands beside the CA: another tenant, and a CA of the same name, unless the store or KEK is the test's.
+ */
+export async function serveCa(
+  values: Readonly<Record<string, unknown>>,
+  time?: VirtualTime,
+  beside: "both" | "tenant" | "nobody" = "both",
+  telemetry?: Telemetry,
+): Promise<ServedCa> {
+  const tables = values["ISSUERS"] as readonly object[];
+  const ISSUERS = beside === "nobody" ? tables : withTenantBeside(tables);
+  const { configuration, clock, ...begun } = await beginServe(
+    { ...values, ISSUERS },
+    time,
+    telemetry,
+  );
+  const { server, log, storeDirectory } = begun;
   const { port } = await (time?.passWhile(server.address) ?? server.address);
   const keepsKeysHere = ["STORE", "STORE_DIRECTORY", "KEK"].every((key) => !(key in values));
   if (keepsKeysHere && beside === "both") {
@@ -87,16 +124,9 @@ export async function serveCa(
     await addNamesake({ store, keks: keks.ring(), trustDomain: ca.trustDomain }, clock());
   }
   return {
-    server,
-    log,
+    ...begun,
     port,
-    monitoringPort,
-    storeDirectory,
-    bundle: async () => (await fetch(`http://127.0.0.1:${monitoringPort}/bundle.pem`)).text(),
-    reconfigure: async (changes) =>
-      server.reconfigure(ServeConfiguration.parse({ ...complete, ...changes })),
-    end: async () => {
-      await server.close(1000);
-    },
+    bundle: async () => (await begun.monitored("/bundle.pem")).text(),
+    end: () => server.close(1000),
   };
 }
