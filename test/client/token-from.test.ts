@@ -64,38 +64,27 @@ test("a client gets a certificate with such a token", async () => {
   expect((await client.issue()).spiffeId).toBe("spiffe://cluster.local/ns/foo/sa/bar");
 });
 
-test.each([
-  ["an unknown path", 404, "secret", "answered with status 404"],
-  ["a redirect", 302, "secret", "answered with status 302"],
-  ["nothing", 200, "", "did not answer JSON"],
-  ["a token without JSON", 200, secret, "did not answer JSON"],
-  ["what is too long", 200, "a".repeat(40_000), "answered too much"],
-  ["a longer token than any header", 200, `{"value":"${"a".repeat(16_385)}"}`, "without a token"],
-  ["two lines", 200, '{"value":"secret\\r\\nx: y"}', "answered without a token"],
-  ["another member", 200, '{"access_token":"secret"}', "answered without a token"],
-  ["a member twice", 200, '{"value":"secret","value":"b"}', "did not answer JSON"],
-])("refuses %s, in words without a secret", async (_, status, body, fault) => {
+// What else is refused of an endpoint, the agent's tests say.
+test("refuses a redirect, in words without a secret", async () => {
   const { origin, asked } = await play((response) =>
-    response.writeHead(status, status === 302 ? { location: "/secret" } : {}).end(body),
+    response.writeHead(302, { location: "/secret" }).end("secret"),
   );
   const token = tokenFrom.github(audience, { url: `${origin}/job`, token: pass });
   const error: unknown = await token().catch((thrown: unknown) => thrown);
   expect(error).toBeInstanceOf(ClientError);
-  expect(error).toMatchObject({ fault: "unavailable", message: expect.stringContaining(fault) });
+  const message = expect.stringContaining("answered with status 302");
+  expect(error).toMatchObject({ fault: "unavailable", message });
   const shown = JSON.stringify(error, Object.getOwnPropertyNames(error)) + String(error);
   expect(shown).not.toMatch(/secret|pass-of-the-job/);
   expect(asked).toHaveLength(1);
 });
 
-test.each([
-  { url: "http://run.example.com/token" },
-  { url: "run.example.com" },
-  { url: undefined },
-  { token: undefined },
-  { token: `${pass}\r\nx: y` },
-])("refuses a job's %o without quoting its secret", (changes) => {
-  const job = { url: "https://run.example.com/token", token: pass, ...changes };
-  const create = () => tokenFrom.github(audience, job);
-  expect(create).toThrow(TypeError);
-  expect(create).not.toThrow(pass);
-});
+test.each([{ url: undefined }, { token: undefined }, { token: `${pass}\r\nx: y` }])(
+  "refuses a job's %o without quoting its secret",
+  (changes) => {
+    const job = { url: "https://run.example.com/token", token: pass, ...changes };
+    const create = () => tokenFrom.github(audience, job);
+    expect(create).toThrow(TypeError);
+    expect(create).not.toThrow(pass);
+  },
+);

@@ -12,8 +12,9 @@ import { FetchError } from "../../../src/foundation/fetch.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { createRevocation, isSettled } from "../../testkit/agent/revocation.ts";
 import { bundleOf } from "../../testkit/agent/test-authority.ts";
+import { createTokenKey } from "../../testkit/callers/tokens.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
-import { trustDomain, workload } from "../../testkit/pki/certificates.ts";
+import { clusterLocal, trustDomain, workload } from "../../testkit/pki/certificates.ts";
 import { createCrlAuthority, crlTime, parsedCrl } from "../../testkit/pki/crl-authority.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
@@ -88,22 +89,65 @@ test("the CRL of a new root is fetched at once, and each second until the CA has
   expect(revocation.crls).toHaveLength(2);
 });
 
-test("a bundle counts as followed for an hour after its last confirmation", async () => {
-  let status = 200;
-  const { options } = await followed((_request, response) => {
-    response.writeHead(status).end(document);
-  });
+test.each([503, 404])(
+  "a bundle counts as followed for an hour after its last confirmation, though the CA answers %d",
+  async (failure) => {
+    let status = 200;
+    const { options } = await followed((_request, response) => {
+      response.writeHead(status).end(document);
+    }, true);
+    const bundle = new OwnBundle(options);
+    run(bundle);
+    await passUntil(() => expect(bundle.confirmedAt).toBeDefined());
+    status = failure;
+    await passUntil(() => expect(bundle.lastError).toBeDefined());
+    expect(bundle).toMatchObject({ fault: undefined, isFollowed: true });
+    vi.setSystemTime(Date.now() + 3_600_000);
+    expect(bundle).toMatchObject({
+      fault: expect.stringContaining(`answered with status ${failure}`),
+      isFollowed: false,
+    });
+  },
+);
+
+test.each([401, 503])("a CA that answers %d is no istiod, and is asked again", async (status) => {
+  const { options, log } = await followed((_, response) => response.writeHead(status).end(), true);
   const bundle = new OwnBundle(options);
   run(bundle);
-  await passUntil(() => expect(bundle.confirmedAt).toBeDefined());
-  status = 503;
-  await passUntil(() => expect(bundle.lastError).toBeDefined());
-  expect(bundle).toMatchObject({ fault: undefined, isFollowed: true });
-  vi.setSystemTime(Date.now() + 3_600_000);
-  expect(bundle).toMatchObject({
-    fault: expect.stringContaining("answered with status 503"),
-    isFollowed: false,
+  await passUntil(() => expect(log.operations).toHaveLength(2));
+  await bundle.found(new AbortController().signal);
+  expect(log.operations).toMatchObject([{ event: "bundle-unread" }, { event: "bundle-unread" }]);
+  expect(bundle.isFollowed).toBe(false);
+});
+
+test("a CA counts as an istiod by closed connections in a row alone", async () => {
+  let asked = 0;
+  const { options, log } = await followed((request, response) => {
+    if (++asked % 3 === 0) response.writeHead(503).end();
+    else request.socket.destroy();
+  }, true);
+  run(new OwnBundle(options));
+  await passUntil(() => expect(log.operations.length).toBeGreaterThanOrEqual(5));
+  expect(log.operations.every(({ event }) => event === "bundle-unread")).toBe(true);
+});
+
+test("a bundle that goes backwards brings back neither its roots nor its keys for tokens", async () => {
+  const { publicJwk } = await createTokenKey("ES256", "k");
+  let sequence = 2;
+  const { options, trust, log } = await followed((_, response) => {
+    const issuer = sequence === 2 ? a : b;
+    const x509 = { use: "x509-svid", x5c: [issuer.certificate.raw.toString("base64")] };
+    const jwt = { ...publicJwk, use: "jwt-svid", kid: `of ${sequence}` };
+    const content = { spiffe_sequence: sequence, spiffe_refresh_hint: 1, keys: [x509, jwt] };
+    response.end(JSON.stringify(content));
   });
+  run(new OwnBundle(options));
+  await log.until("bundle-read");
+  sequence = 1;
+  const refused = { level: "error", outcome: "sequence-backwards" };
+  await passUntil(() => expect(log.operations).toMatchObject([{ level: "info" }, refused]));
+  expect(trust.current).toEqual([a.certificate]);
+  expect(options.jwtBundles.keysOf(clusterLocal)).toMatchObject([{ keyId: "of 2" }]);
 });
 
 test("a server without a bundle is asked again after an hour, and is followed once it has one", async () => {
@@ -158,12 +202,15 @@ const follow = {
 
 test.each([
   ["has no bundle", "bundle", 404, "bundle-unfollowed"],
+  ["closes each connection, as istiod does", "bundle", undefined, "bundle-unfollowed"],
   ["fails to answer its CRLs", "CRLs", 503, "revocation-lists-unread"],
 ] as const)("secrets wait no longer once a CA %s", async (_, what, status, event) => {
-  const answer: RequestListener = (_request, response) => void response.writeHead(status).end();
-  const { options, revocation, log } = await followed(answer, true);
+  const { options, revocation, log } = await followed((request, response) => {
+    if (status === undefined) request.socket.destroy();
+    else response.writeHead(status).end();
+  }, true);
   run(follow[what](options));
-  await log.until(event);
+  await passUntil(() => expect(log.operations.at(-1)?.event).toBe(event));
   expect(await isSettled(revocation)).toBe(true);
 });
 
