@@ -35,59 +35,54 @@ test("has pilot-agent's defaults", () => {
   });
 });
 
-test("takes the address of PROXY_CONFIG, unless DISCOVERY_ADDRESS says another", () => {
-  const PROXY_CONFIG = "{ discoveryAddress: old:15012, configPath: /run/istio }";
-  expect(parse({ PROXY_CONFIG })).toMatchObject({
-    socket: "/run/istio/XDS",
-    istiod: { address: "old:15012" },
-  });
-  expect(parse({ PROXY_CONFIG, DISCOVERY_ADDRESS })?.istiod.address).toBe(DISCOVERY_ADDRESS);
-});
+const PROXY_CONFIG = "{ discoveryAddress: old:15012, configPath: /run/istio }";
+const filesOf = (files: object) => ({ istiod: { files } });
+const mounted = {
+  FILE_MOUNTED_CERTS: "true",
+  ISTIO_META_TLS_CLIENT_ROOT_CERT: "/m.pem",
+  ISTIO_META_TLS_CLIENT_KEY: "/k.pem",
+  ISTIO_META_TLS_CLIENT_CERT_CHAIN: "/c.pem",
+};
 
-test.each<[Environment, string | undefined]>([
-  [{ XDS_ROOT_CA: "SYSTEM" }, undefined],
-  [{ XDS_ROOT_CA: "/a.pem", PROV_CERT: "/prov" }, "/a.pem"],
-  [{ PROV_CERT: "/prov" }, "/prov/root-cert.pem"],
-  [{ FILE_MOUNTED_CERTS: "true", ISTIO_META_TLS_CLIENT_ROOT_CERT: "/m.pem" }, "/m.pem"],
-  [{ ISTIO_META_TLS_CLIENT_ROOT_CERT: "/m.pem" }, "./var/run/secrets/istio/root-cert.pem"],
-])("with %o takes istiod's roots from %s", (variables, rootFile) => {
-  expect(parse({ DISCOVERY_ADDRESS, ...variables })?.istiod.files.rootFile).toBe(rootFile);
-});
-
-test.each([
-  [{ PROV_CERT: "/p" }, { key: "/p/key.pem", chain: "/p/cert-chain.pem" }],
+test.each<[Environment, object]>([
+  [
+    { PROXY_CONFIG, DISCOVERY_ADDRESS: "" },
+    { socket: "/run/istio/XDS", istiod: { address: "old:15012" } },
+  ],
+  [{ PROXY_CONFIG }, { istiod: { address: DISCOVERY_ADDRESS } }],
+  [{ XDS_ROOT_CA: "SYSTEM" }, filesOf({ rootFile: undefined })],
+  [{ XDS_ROOT_CA: "/a.pem", PROV_CERT: "/prov" }, filesOf({ rootFile: "/a.pem" })],
+  [
+    { PROV_CERT: "/p" },
+    filesOf({
+      rootFile: "/p/root-cert.pem",
+      clientCertificate: { key: "/p/key.pem", chain: "/p/cert-chain.pem" },
+    }),
+  ],
+  [mounted, filesOf({ rootFile: "/m.pem", clientCertificate: { key: "/k.pem", chain: "/c.pem" } })],
+  [
+    { ...mounted, FILE_MOUNTED_CERTS: "" },
+    filesOf({
+      rootFile: "./var/run/secrets/istio/root-cert.pem",
+      clientCertificate: undefined,
+    }),
+  ],
+  [{ DISCOVERY_ADDRESS: "localhost:15012" }, filesOf({ serverName: "istiod.istio-system.svc" })],
+  [{ ISTIOD_SAN: "istiod.test" }, filesOf({ serverName: "istiod.test" })],
+  [{ ISTIOD_SAN: "istiod.test", CA_ADDR: "ca.test:443" }, filesOf({ serverName: "istiod.test" })],
+  [
+    { "XDS_HEADER_X-Team": "blue" },
+    { istiod: { headers: { clusterid: "Kubernetes", "x-team": "blue" } } },
+  ],
   [
     {
-      FILE_MOUNTED_CERTS: "true",
-      ISTIO_META_TLS_CLIENT_KEY: "/k.pem",
-      ISTIO_META_TLS_CLIENT_CERT_CHAIN: "/c.pem",
+      ...{ DISCOVERY_ADDRESS: "", PILOT_CERT_PROVIDER: "none", CA_ROOT_CA: "SYSTEM" },
+      PROXY_CONFIG: "{ discoveryAddress: istiod:15010, controlPlaneAuthPolicy: NONE }",
     },
-    { key: "/k.pem", chain: "/c.pem" },
+    { istiod: { isPlaintext: true } },
   ],
-  [{ ISTIO_META_TLS_CLIENT_KEY: "/k.pem" }, undefined],
-])("with %o shows istiod %o", (variables, certificate) => {
-  const xds = parse({ DISCOVERY_ADDRESS, ...variables });
-  expect(xds?.istiod.files.clientCertificate).toEqual(certificate);
-});
-
-test.each<[Environment, string | undefined]>([
-  [{ DISCOVERY_ADDRESS: "localhost:15012" }, "istiod.istio-system.svc"],
-  [{ DISCOVERY_ADDRESS, ISTIOD_SAN: "istiod.test" }, "istiod.test"],
-  [{ DISCOVERY_ADDRESS, ISTIOD_SAN: "istiod.test", CA_ADDR: "ca.test:443" }, "istiod.test"],
-])("with %o expects a certificate for %s", (variables, serverName) => {
-  expect(parse(variables)?.istiod.files.serverName).toBe(serverName);
-});
-
-test("sends XDS_HEADER_ variables as headers", () => {
-  const xds = parse({ DISCOVERY_ADDRESS, "XDS_HEADER_X-Team": "blue" });
-  expect(xds?.istiod.headers).toEqual({ clusterid: "Kubernetes", "x-team": "blue" });
-});
-
-test("speaks plaintext where PROXY_CONFIG says so", () => {
-  const PROXY_CONFIG = "{ discoveryAddress: istiod:15010, controlPlaneAuthPolicy: NONE }";
-  expect(parse({ PROXY_CONFIG, PILOT_CERT_PROVIDER: "none", CA_ROOT_CA: "SYSTEM" })).toMatchObject({
-    istiod: { isPlaintext: true },
-  });
+])("reads %o as %o", (variables, expected) => {
+  expect(parse({ DISCOVERY_ADDRESS, ...variables })).toMatchObject(expected);
 });
 
 test.each<[Environment, string]>([
