@@ -1,5 +1,5 @@
 import { X509Certificate } from "node:crypto";
-import { expect, test } from "vitest";
+import { expect } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
 import { trustRoot } from "../../../src/ca/rotation/adopt.ts";
 import { Rotation } from "../../../src/ca/rotation/rotate.ts";
@@ -18,18 +18,16 @@ import {
   signerOf,
   startSigningCa,
   taintKeyOf,
+  caTest as test,
 } from "../../testkit/ca/tainted-ca.ts";
 import { applyEdit, type DerEdit } from "../../testkit/der/mutation.ts";
 import { createKeys, createRoot, type RootOptions } from "../../testkit/pki/foreign-root.ts";
-
-/** The bundle is counted. */
-const ownRoots = { hasNoNamesake: true };
 
 const base64 = (der: Uint8Array): string => Buffer.from(der).toString("base64");
 
 /** A CA that trusts another root from a minute on. */
 async function startWithRoot(options: Partial<RootOptions> = {}) {
-  const ca = await startSigningCa({}, ownRoots);
+  const ca = await startSigningCa({}, { hasNoNamesake: true });
   const before = await publishedBundle(ca);
   const root = await createRoot({ notAfter: addSeconds(ca.now(), 1e8), ...options });
   await trustRoot(ca.mint, root, addSeconds(ca.now(), refresh));
@@ -56,8 +54,9 @@ test("an additional root is in the bundle in both formats, and in the last eleme
   expect(leaf.verify(new X509Certificate(root).publicKey)).toBe(false);
 });
 
-test("an additional root is published from its instant, and only that moves the sequence", async () => {
-  const ca = await startSigningCa({}, ownRoots);
+test("an additional root is published from its instant, and only that moves the sequence", async ({
+  ca,
+}) => {
   const root = await createRoot({ notAfter: addSeconds(ca.now(), 1e8) });
   const before = await publishedBundle(ca);
   const from = addSeconds(ca.now(), 2 * refresh);
@@ -89,8 +88,9 @@ test("an additional root never signs, mints nothing, and is never pruned", async
   expect(ca.store.records).toEqual(before);
 });
 
-test("an additional root that is the CA's own is in the bundle once, and changes no other root", async () => {
-  const ca = await startSigningCa({}, ownRoots);
+test("an additional root that is the CA's own is in the bundle once, and changes no other root", async ({
+  ca,
+}) => {
   const before = await publishedBundle(ca);
   const own = Buffer.from(before?.roots[0] ?? "", "base64");
   await trustRoot(ca.mint, own, addSeconds(ca.now(), 10));
@@ -99,8 +99,7 @@ test("an additional root that is the CA's own is in the bundle once, and changes
   expect((await issueLeaf(ca)).roots).toHaveLength(1);
 });
 
-test("an additional root leaves the bundle when it expires", async () => {
-  const ca = await startSigningCa({}, ownRoots);
+test("an additional root leaves the bundle when it expires", async ({ ca }) => {
   const before = await publishedBundle(ca);
   await trustRoot(ca.mint, await createRoot({ notAfter: addSeconds(ca.now(), 1000) }), ca.now());
   ca.pass(999);
@@ -207,8 +206,9 @@ test("an additional root moves the sequence when it leaves, even if the store sh
   expect(after?.sequence).toBeGreaterThan(before?.sequence ?? Number.NaN);
 });
 
-test("an additional root does not take the bundle with it for having an RSA key with the exponent 3", async () => {
-  const ca = await startSigningCa({}, ownRoots);
+test("an additional root does not take the bundle with it for having an RSA key with the exponent 3", async ({
+  ca,
+}) => {
   const algorithm = {
     name: "RSASSA-PKCS1-v1_5",
     modulusLength: 2048,
@@ -251,8 +251,7 @@ test("an additional root is not stored when it would not open again", async () =
   expect(ca.store.records).toEqual(before);
 });
 
-test("a root that TAINTED_AUTHORITIES has is not trusted, and any other is", async () => {
-  const ca = await startSigningCa({}, ownRoots);
+test("a root that TAINTED_AUTHORITIES has is not trusted, and any other is", async ({ ca }) => {
   const [own, other] = await Promise.all(
     [1e8, 2e8].map((seconds) => createRoot({ notAfter: addSeconds(ca.now(), seconds) })),
   );

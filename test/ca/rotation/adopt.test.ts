@@ -1,9 +1,10 @@
 import "reflect-metadata/lite";
 import { X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
-import { beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { adoptAuthority } from "../../../src/ca/rotation/adopt.ts";
 import { foundIfEmpty, Rotation } from "../../../src/ca/rotation/rotate.ts";
+import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
@@ -15,24 +16,15 @@ import {
   signerOf,
   taint,
 } from "../../testkit/ca/tainted-ca.ts";
+import { rsa2048 } from "../../testkit/callers/workload.ts";
 import { createKeys, createRoot } from "../../testkit/pki/foreign-root.ts";
 import { createCa } from "../../testkit/pki/plugged-in.ts";
 import { expectNothingExportable } from "../../testkit/reachable-keys.ts";
 
 const day = 86_400;
-const rsa2048 = {
-  name: "RSASSA-PKCS1-v1_5",
-  modulusLength: 2048,
-  publicExponent: new Uint8Array([1, 0, 1]),
-  hash: "SHA-256",
-};
 
-let keys: CryptoKeyPair;
-
-beforeAll(async () => {
-  // As istiod makes its own certificate.
-  keys = await createKeys(rsa2048);
-});
+// As istiod makes its own certificate.
+const keys = await createKeys(rsa2048);
 
 const start = (values = {}) =>
   startCa({ PROPAGATION_INTERVAL: "600s", INCEPTION_DATE: "2020-01-01", ...values });
@@ -44,10 +36,22 @@ async function adopt(
   additionalRoots: readonly Uint8Array<ArrayBuffer>[] = [],
 ) {
   const root = await createRoot({ keys, notAfter: addSeconds(ca.now(), days * day) });
-  const certificates = { certificate: root, intermediates: [], roots: [root] };
+  return { authority: await install(ca, root, { additionalRoots }), root };
+}
+
+/** Adopts this certificate, which is its own root unless others are given. */
+function install(
+  { mint, now }: Pick<RunningCa, "mint" | "now">,
+  certificate: Bytes,
+  {
+    intermediates = [] as readonly Bytes[],
+    roots = [certificate],
+    additionalRoots = [] as readonly Bytes[],
+  } = {},
+) {
+  const certificates = { certificate, intermediates, roots };
   const adopted = { certificates, extractablePrivateKey: keys.privateKey, additionalRoots };
-  const authority = await adoptAuthority(ca.mint, adopted, ca.now());
-  return { authority, root };
+  return adoptAuthority(mint, adopted, now());
 }
 
 const base64 = (der: Uint8Array): string => Buffer.from(der).toString("base64");
@@ -75,11 +79,7 @@ describe("an adopted authority", () => {
         new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign, true),
       ],
     });
-    const root = new Uint8Array(new X509Certificate(pem).raw);
-    const certificates = { certificate: root, intermediates: [], roots: [root] };
-    const extractablePrivateKey = keys.privateKey;
-    const adopted = { certificates, extractablePrivateKey, additionalRoots: [] };
-    const authority = await adoptAuthority(ca.mint, adopted, ca.now());
+    const authority = await install(ca, new Uint8Array(new X509Certificate(pem).raw));
     expect(await signerOf(ca)).toBe(authority.id);
     await ca.rotate();
     ca.pass(600);
@@ -98,20 +98,15 @@ describe("an adopted authority", () => {
     const issuer = { name: "O=root", keys: await createKeys() };
     const root = await createRoot({ name: "O=root", keys: issuer.keys, notAfter });
     const certificate = await createRoot({ name: "O=intermediate", keys, issuer, notAfter });
-    const certificates = { certificate, intermediates: [certificate], roots: [root] };
-    const adopted = {
-      certificates,
-      extractablePrivateKey: keys.privateKey,
-      additionalRoots: [root],
-    };
-    await adoptAuthority(ca.mint, adopted, ca.now());
-    const { chain, leaf, roots } = await issueLeaf(ca);
+    const roots = [root];
+    await install(ca, certificate, { intermediates: [certificate], roots, additionalRoots: roots });
+    const { chain, leaf, ...answer } = await issueLeaf(ca);
     expect(chain).toHaveLength(3);
     const intermediate = new X509Certificate(chain[1] ?? "");
     expect(base64(intermediate.raw)).toBe(base64(certificate));
-    expect(roots.map(({ raw }) => base64(raw))).toEqual([base64(root)]);
+    expect(answer.roots.map(({ raw }) => base64(raw))).toEqual([base64(root)]);
     expect(leaf.verify(intermediate.publicKey)).toBe(true);
-    expect(roots[0] && intermediate.verify(roots[0].publicKey)).toBe(true);
+    expect(intermediate.verify(new X509Certificate(root).publicKey)).toBe(true);
     expect((await publishedBundle(ca))?.roots).toEqual([base64(root)]);
   });
 
@@ -182,10 +177,8 @@ describe("an adopted authority", () => {
       createRoot({ ...over, notAfter: endAbove ?? ca.now() }),
     ]);
     const [certificate, intermediate, root] = path;
-    const certificates = { certificate, intermediates: [certificate, intermediate], roots: [root] };
-    const extractablePrivateKey = keys.privateKey;
-    const adopted = { certificates, extractablePrivateKey, additionalRoots: [] };
-    return { path, adopt: (mint = ca.mint) => adoptAuthority(mint, adopted, ca.now()) };
+    const under = { intermediates: [certificate, intermediate], roots: [root] };
+    return { path, adopt: (mint = ca.mint) => install({ ...ca, mint }, certificate, under) };
   }
 
   test.each([
@@ -250,12 +243,7 @@ describe("an adopted authority", () => {
         Array.from({ length: 8 }, () => createRoot({ notAfter: addSeconds(ca.now(), 1e8) })),
       )),
     ];
-    const adopted = {
-      certificates: { certificate: root, intermediates: [], roots },
-      extractablePrivateKey: keys.privateKey,
-      additionalRoots: [],
-    };
-    await adoptAuthority(ca.mint, adopted, ca.now()).catch(() => {});
+    await install(ca, root, { roots }).catch(() => {});
     expect((await openStore(ca.mint)).refusals).toEqual([]);
   });
 
@@ -272,10 +260,8 @@ describe("an adopted authority", () => {
 test("a tainted authority whose root is an additional root as well is trusted no longer, or /readyz says so", async () => {
   const ca = await start();
   const root = await createRoot({ keys, notAfter: addSeconds(ca.now(), 3650 * day) });
-  const certificates = { certificate: root, intermediates: [], roots: [root] };
   // As a combined root-cert.pem repeats it.
-  const adopted = { certificates, extractablePrivateKey: keys.privateKey, additionalRoots: [root] };
-  const { id } = await adoptAuthority(ca.mint, adopted, ca.now());
+  const { id } = await install(ca, root, { additionalRoots: [root] });
   await taint(ca, "immediately");
   ca.pass(600);
   const isTrusted = (await publishedBundle(ca))?.roots.includes(base64(root)) ?? false;

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect } from "vitest";
 import {
   exposuresAt,
   missingTaintsAt,
@@ -26,10 +26,8 @@ import {
   startSigningCa,
   taint,
   taintKeyOf,
+  caTest as test,
 } from "../../testkit/ca/tainted-ca.ts";
-
-/** The bundle is counted. */
-const ownRoots = { hasNoNamesake: true };
 
 const newKek = (id: string) => Kek.import(id, crypto.getRandomValues(new Uint8Array(32)));
 
@@ -87,7 +85,7 @@ describe("a taint that does not open", () => {
   ])(
     "because it %s stops its authority, whose root stays, and gets a fresh one minted",
     async (_, spoil, check) => {
-      const ca = await startSigningCa({}, ownRoots);
+      const ca = await startSigningCa({}, { hasNoNamesake: true });
       const before = await publishedBundle(ca);
       const { id } = await decideTaint(ca, "immediately");
       await Mint.recordTaint(ca.mint, await decideTaint(ca, "immediately"));
@@ -110,8 +108,7 @@ describe("a taint that does not open", () => {
     },
   );
 
-  test("mints one fresh authority, not one at every run", async () => {
-    const ca = await startSigningCa({}, ownRoots);
+  test("mints one fresh authority, not one at every run", async ({ ca }) => {
     const id = (await signerOf(ca)) ?? "";
     ca.store.records.set(`taint/${id}`, "junk");
     for (let i = 0; i < 4; i++) {
@@ -121,8 +118,7 @@ describe("a taint that does not open", () => {
     expect(countOf(ca, "authority")).toBe(2);
   });
 
-  test("lets its authority sign again once it was removed by hand", async () => {
-    const ca = await startSigningCa({}, ownRoots);
+  test("lets its authority sign again once it was removed by hand", async ({ ca }) => {
     const id = (await signerOf(ca)) ?? "";
     ca.store.records.set(`taint/${id}`, "junk");
     ca.pass(refresh);
@@ -132,8 +128,9 @@ describe("a taint that does not open", () => {
     expect(await signerOf(ca)).toBe(id);
   });
 
-  test("of an unknown authority is reported, and stops no authority from signing", async () => {
-    const ca = await startSigningCa({}, ownRoots);
+  test("of an unknown authority is reported, and stops no authority from signing", async ({
+    ca,
+  }) => {
     const signer = await signerOf(ca);
     ca.store.records.set(`taint/${"ab".repeat(20)}`, "junk");
     ca.pass(refresh);
@@ -144,8 +141,7 @@ describe("a taint that does not open", () => {
     });
   });
 
-  test("lets the successor that is published sign at once, as any taint does", async () => {
-    const ca = await startSigningCa({}, ownRoots);
+  test("lets the successor that is published sign at once, as any taint does", async ({ ca }) => {
     const first = (await signerOf(ca)) ?? "";
     await publishSuccessor(ca);
     ca.store.records.set(`taint/${first}`, "junk");
@@ -172,8 +168,7 @@ async function publishSuccessor({ mint, now, store, pass }: RunningCa): Promise<
 }
 
 describe("tainted twice", () => {
-  test("the root leaves when the later taint says so, if that is earlier", async () => {
-    const ca = await startSigningCa({}, ownRoots);
+  test("the root leaves when the later taint says so, if that is earlier", async ({ ca }) => {
     const { id } = await taint(ca, "with-last-leaf");
     ca.pass(2 * propagation);
     const fresh = await signerOf(ca);
@@ -186,8 +181,7 @@ describe("tainted twice", () => {
     expect(await readiness(ca)).toEqual({ ready: true, reasons: [] });
   });
 
-  test("a root that left does not come back when a milder taint follows", async () => {
-    const ca = await startSigningCa({}, ownRoots);
+  test("a root that left does not come back when a milder taint follows", async ({ ca }) => {
     const { id } = await taint(ca, "immediately");
     ca.pass(2 * propagation);
     await signerOf(ca);
@@ -197,8 +191,7 @@ describe("tainted twice", () => {
     expect([undefined, id]).not.toContain(await signerOf(ca));
   });
 
-  test("of both authorities, a third one takes over", async () => {
-    const ca = await startSigningCa({}, ownRoots);
+  test("of both authorities, a third one takes over", async ({ ca }) => {
     const one = await taint(ca, "immediately");
     ca.pass(propagation);
     const two = await taint(ca, "immediately");
@@ -212,8 +205,9 @@ describe("tainted twice", () => {
 });
 
 describe("runs of the cron that see different records", () => {
-  test("together mint two after a taint, both of which are published before either signs", async () => {
-    const ca = await startSigningCa({}, ownRoots);
+  test("together mint two after a taint, both of which are published before either signs", async ({
+    ca,
+  }) => {
     await Mint.recordTaint(ca.mint, await decideTaint(ca, "immediately"));
     await Promise.all([Rotation.rotate(ca.mint, ca.now()), Rotation.rotate(ca.mint, ca.now())]);
     expect(countOf(ca, "authority")).toBe(3);
@@ -228,8 +222,7 @@ describe("runs of the cron that see different records", () => {
     expect(countOf(ca, "authority")).toBe(3);
   });
 
-  test("do no harm when one has yet to see the taint", async () => {
-    const ca = await startSigningCa({}, ownRoots);
+  test("do no harm when one has yet to see the taint", async ({ ca }) => {
     const stale = await ca.store.load();
     const { id } = await taint(ca, "immediately");
     const before = new Map(ca.store.records);
@@ -242,8 +235,7 @@ describe("runs of the cron that see different records", () => {
     expect([undefined, id]).not.toContain(await signerOf(ca));
   });
 
-  test("do no harm when one sees a taint without its authority", async () => {
-    const ca = await startSigningCa({}, ownRoots);
+  test("do no harm when one sees a taint without its authority", async ({ ca }) => {
     const { id } = await taint(ca, "immediately");
     const before = new Map(ca.store.records);
     const load = async () =>
@@ -255,7 +247,7 @@ describe("runs of the cron that see different records", () => {
   test.each([0, 86_400])(
     "found no authority when one of them reads only a taint, %i seconds after the day's founding",
     async (seconds) => {
-      const ca = await startSigningCa({}, ownRoots);
+      const ca = await startSigningCa({}, { hasNoNamesake: true });
       await taint(ca, "immediately");
       const before = new Map(ca.store.records);
       const load = async () => (await ca.store.load()).filter(({ kind }) => kind === "taint");
@@ -267,8 +259,9 @@ describe("runs of the cron that see different records", () => {
   );
 });
 
-test("a taint stops its authority now, though the operator's clock is an hour ahead", async () => {
-  const ca = await startSigningCa({}, ownRoots);
+test("a taint stops its authority now, though the operator's clock is an hour ahead", async ({
+  ca,
+}) => {
   const store = await openStore(ca.mint);
   const id = store.authorities[0]?.id ?? "";
   const ahead = new Date(ca.now().getTime() + 3_600_000);
@@ -279,8 +272,7 @@ test("a taint stops its authority now, though the operator's clock is an hour ah
 });
 
 describe("under a new KEK", () => {
-  test("a taint is sealed again by the cron, once, and keeps its meaning", async () => {
-    const ca = await startSigningCa({}, ownRoots);
+  test("a taint is sealed again by the cron, once, and keeps its meaning", async ({ ca }) => {
     const { id } = await taint(ca, "with-last-leaf");
     const before = await openStore(ca.mint);
     const newest = await newKek("k2");
@@ -297,8 +289,9 @@ describe("under a new KEK", () => {
     expect(resealed.filter(({ record }) => record === "taint")).toHaveLength(1);
   });
 
-  test("a run that read the store before an operator tainted again does not undo that", async () => {
-    const ca = await startSigningCa({}, ownRoots);
+  test("a run that read the store before an operator tainted again does not undo that", async ({
+    ca,
+  }) => {
     const { id } = await taint(ca, "with-last-leaf");
     const stale = await ca.store.load();
     await taint(ca, "immediately", id);

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
 import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
@@ -18,6 +18,7 @@ import {
   startWithSuccessor,
   taint,
   taintKeyOf,
+  caTest as test,
 } from "../../testkit/ca/tainted-ca.ts";
 
 /** The bundle is counted. */
@@ -25,8 +26,9 @@ const ownRoots = { hasNoNamesake: true };
 
 const nobody = "no authority signs at this time";
 describe("the authority that signs, tainted", () => {
-  test("immediately: signs nothing once isolates look, is trusted no longer, and is replaced in one interval", async () => {
-    const ca = await startSigningCa({}, ownRoots);
+  test("immediately: signs nothing once isolates look, is trusted no longer, and is replaced in one interval", async ({
+    ca,
+  }) => {
     const old = await signerOf(ca);
     const before = await publishedBundle(ca);
     await taint(ca, "immediately");
@@ -99,8 +101,9 @@ describe("the authority that signs, tainted", () => {
     },
   );
 
-  test("is logged, with its id, the time of the taint, and the end of its trust", async () => {
-    const ca = await startSigningCa({}, ownRoots);
+  test("is logged, with its id, the time of the taint, and the end of its trust", async ({
+    ca,
+  }) => {
     const { id, taintedAt, retiresAt } = await taint(ca, "with-last-leaf");
     expect(ca.log.operations).toContainEqual({
       event: "authority-tainted",
@@ -115,8 +118,7 @@ describe("the authority that signs, tainted", () => {
     expect(events).toContain("warning authority-exposed");
   });
 
-  test("does not sign again when its record comes back from a backup", async () => {
-    const ca = await startSigningCa({}, ownRoots);
+  test("does not sign again when its record comes back from a backup", async ({ ca }) => {
     const [backup] = (await ca.store.load()).filter(({ kind }) => kind === "authority");
     const { id } = await taint(ca, "immediately");
     await ca.store.delete({ kind: "authority", id });
@@ -128,15 +130,16 @@ describe("the authority that signs, tainted", () => {
     expect((await publishedBundle(ca))?.roots).toHaveLength(1);
   });
 
-  test("signs for no longer than an interval in an isolate whose store is down", async () => {
-    const ca = await startSigningCa({}, ownRoots);
+  test("signs for no longer than an interval in an isolate whose store is down", async ({ ca }) => {
     const old = await signerOf(ca);
     await taint(ca, "immediately");
     ca.store.outage = new Error("down");
     ca.pass(propagation);
     expect(await signerOf(ca)).toBe(old);
     ca.pass(1);
-    await expect(signerOf(ca)).rejects.toMatchObject({ refusal: { reason: "store-unreachable" } });
+    await expect(signerOf(ca)).rejects.toMatchObject({
+      refusal: { reason: "store-unreachable" },
+    });
     ca.store.outage = undefined;
     ca.pass(2);
     expect([undefined, old]).not.toContain(await signerOf(ca));
@@ -174,8 +177,7 @@ describe("a taint of an authority that does not sign", () => {
     expect(await appearanceOf(ca)).toEqual(before);
   });
 
-  test("of an unknown authority changes nothing, as long as it stays unknown", async () => {
-    const ca = await startSigningCa({}, ownRoots);
+  test("of an unknown authority changes nothing, as long as it stays unknown", async ({ ca }) => {
     const before = await appearanceOf(ca);
     await Mint.recordTaint(ca.mint, {
       id: "ab".repeat(20),
@@ -188,8 +190,7 @@ describe("a taint of an authority that does not sign", () => {
     expect([countOf(ca, "authority"), countOf(ca, "taint")]).toEqual([1, 1]);
   });
 
-  test("outlives its authority: no taint is ever deleted", async () => {
-    const ca = await startSigningCa({}, ownRoots);
+  test("outlives its authority: no taint is ever deleted", async ({ ca }) => {
     const { id } = await taint(ca, "immediately");
     const { signingSeconds } = ca.mint.phaseLengths;
     for (let i = 0; i < 30; i++) {
