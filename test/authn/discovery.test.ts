@@ -1,5 +1,4 @@
-import type { JWK } from "jose";
-import { beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { IssuerKeys } from "../../src/authn/issuer-keys.ts";
 import { isSafeToFetch } from "../../src/foundation/addresses.ts";
 import { DocumentFetch, type JsonFetch } from "../../src/foundation/fetch.ts";
@@ -18,11 +17,7 @@ const fetchJson = DocumentFetch.create({
 
 const start = new Date("2026-11-21T12:00:00Z");
 const query = { algorithm: "ES256", keyId: "first" };
-let first: JWK;
-
-beforeAll(async () => {
-  first = (await createTokenKey("ES256", "first")).publicJwk;
-});
+const { publicJwk: first } = await createTokenKey("ES256", "first");
 
 describe("discovery", () => {
   interface Documents {

@@ -1,6 +1,5 @@
 import type { ServerResponse } from "node:http";
-import type { JWK } from "jose";
-import { beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import {
   coolDownSeconds,
   IssuerKeys,
@@ -26,14 +25,9 @@ const fetchJson = DocumentFetch.create({
 const start = new Date("2026-11-21T12:00:00Z");
 const later = (seconds: number): Date => new Date(start.getTime() + seconds * 1000);
 
-let first: JWK;
-let second: JWK;
-
-beforeAll(async () => {
-  [first, second] = (await Promise.all(
-    ["first", "second"].map(async (keyId) => (await createTokenKey("ES256", keyId)).publicJwk),
-  )) as [JWK, JWK];
-});
+const [first, second] = await Promise.all(
+  ["first", "second"].map(async (keyId) => (await createTokenKey("ES256", keyId)).publicJwk),
+);
 
 const query = (keyId: string | undefined): KeyQuery => ({ algorithm: "ES256", keyId });
 const idsOf = async (keys: ReturnType<IssuerKeys>) => (await keys).map(({ keyId }) => keyId);

@@ -1,7 +1,5 @@
-import { beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { createTokenAuthenticator } from "../../src/authn/token-authenticator.ts";
-import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
-import type { Refusal } from "../../src/foundation/refusal.ts";
 import { TrustDomain } from "../../src/pki/spiffe-id.ts";
 import { wholeSeconds } from "../../src/pki/x509/validity.ts";
 import { tokenIssuer } from "../testkit/callers/token-issuers.ts";
@@ -12,7 +10,6 @@ import {
   forgeToken,
   mintToken,
   serviceAccountClaims,
-  type TokenKey,
 } from "../testkit/callers/tokens.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 
@@ -21,37 +18,27 @@ const trustDomain = TrustDomain.parse("example.org") as TrustDomain;
 const issuerA = "https://a.test";
 const issuerB = "https://b.test:8443/cluster";
 
-let rsa: TokenKey;
-let ellipticCurve: TokenKey;
-let otherRsa: TokenKey;
-let issuers: TokenIssuer[];
-
-beforeAll(async () => {
-  [rsa, ellipticCurve, otherRsa] = await Promise.all([
-    createTokenKey("RS256", "a-rsa"),
-    createTokenKey("ES256", "a-ec"),
-    createTokenKey("RS256", "b-rsa"),
-  ]);
-  issuers = [
-    tokenIssuer(issuerA, [rsa, ellipticCurve]),
-    tokenIssuer(issuerB, [otherRsa], { cluster: "remote-1", namespaces: ["team-*", "ops"] }),
-  ];
-});
+const [rsa, ellipticCurve, otherRsa] = await Promise.all([
+  createTokenKey("RS256", "a-rsa"),
+  createTokenKey("ES256", "a-ec"),
+  createTokenKey("RS256", "b-rsa"),
+]);
+const issuers = [
+  tokenIssuer(issuerA, [rsa, ellipticCurve]),
+  tokenIssuer(issuerB, [otherRsa], { cluster: "remote-1", namespaces: ["team-*", "ops"] }),
+];
 
 const claimsOf = (issuer: string, account = "foo:bar"): Claims =>
   serviceAccountClaims(issuer, account, now);
 
-function authenticate(token: string, clusterIds: readonly string[] = []) {
+function authenticate(token: string) {
   const headers = new Headers({ authorization: `Bearer ${token}` });
-  for (const clusterId of clusterIds) headers.append("clusterid", clusterId);
   return createTokenAuthenticator(trustDomain, issuers)({ headers }, now);
 }
 
 const rejected = (check: string): unknown => ({ reason: "credential-rejected", check });
 
-function refusalOfToken(token: string, clusterIds: readonly string[] = []): Promise<Refusal> {
-  return refusalOf(() => authenticate(token, clusterIds));
-}
+const refusalOfToken = (token: string) => refusalOf(() => authenticate(token));
 
 describe("a ServiceAccount token", () => {
   test("names its caller, with the pod and the node that it is bound to", async () => {
@@ -90,48 +77,19 @@ describe("a ServiceAccount token", () => {
   });
 });
 
-describe("the algorithm", () => {
-  test("none is refused, without a signature and with one", async () => {
-    const unsigned = `${encodePart({ alg: "none" })}.${encodePart(claimsOf(issuerA))}`;
-    expect(await refusalOfToken(`${unsigned}.`)).toEqual(rejected("form"));
-    expect(await refusalOfToken(`${unsigned}.AAAA`)).toEqual(rejected("key"));
-  });
-
-  test("HS256 is refused with the public key as the secret, in each of its forms", async () => {
-    const { publicJwk } = rsa;
-    const secrets = [JSON.stringify(publicJwk), publicJwk.n ?? ""];
-    for (const secret of secrets) {
-      const key = await hmacKey(secret);
-      const token = await forgeToken(key, { alg: "HS256", kid: "a-rsa" }, claimsOf(issuerA));
-      expect(await refusalOfToken(token)).toEqual(rejected("key"));
-    }
-  });
-
-  test.each([
-    ["ES256 for an RSA key", "ES256", "a-rsa"],
-    ["RS256 for an elliptic curve key", "RS256", "a-ec"],
-    ["ES384 for a P-256 key", "ES384", "a-ec"],
-    ["EdDSA for a P-256 key", "EdDSA", "a-ec"],
-    ["RS1", "RS1", "a-rsa"],
-    ["ES256K", "ES256K", "a-ec"],
-    ["lower-case rs256", "rs256", "a-rsa"],
-    ["nothing", "", "a-rsa"],
-    ["the name of a member that every object has", "constructor", "a-rsa"],
-  ])("must be one that the key allows: refuses %s", async (_, alg, kid) => {
-    const token = await forgeToken(rsa, { alg, kid }, claimsOf(issuerA));
-    expect(await refusalOfToken(token)).toEqual(rejected("key"));
-  });
-
-  test.each(["PS256", "RS512"])("%s is refused for a signature of RS256", async (alg) => {
+// Which algorithms a key allows, the tests of JWK Sets say.
+test.each(["HS256", "ES256", "RS1", "rs256", "", "constructor"])(
+  "the algorithm %j is refused for an RSA key",
+  async (alg) => {
     const token = await forgeToken(rsa, { alg, kid: "a-rsa" }, claimsOf(issuerA));
-    expect(await refusalOfToken(token)).toEqual(rejected("signature"));
-  });
-  async function hmacKey(secret: string): Promise<TokenKey> {
-    const algorithm = { name: "HMAC", hash: "SHA-256" };
-    const octets = new TextEncoder().encode(secret);
-    const privateKey = await crypto.subtle.importKey("raw", octets, algorithm, false, ["sign"]);
-    return { algorithm: "HS256", privateKey, publicJwk: {} };
-  }
+    expect(await refusalOfToken(token)).toEqual(rejected("key"));
+  },
+);
+
+test("the algorithm none is refused, without a signature and with one", async () => {
+  const unsigned = `${encodePart({ alg: "none" })}.${encodePart(claimsOf(issuerA))}`;
+  expect(await refusalOfToken(`${unsigned}.`)).toEqual(rejected("form"));
+  expect(await refusalOfToken(`${unsigned}.AAAA`)).toEqual(rejected("key"));
 });
 
 describe("the signature", () => {
@@ -162,31 +120,17 @@ describe("the signature", () => {
   });
 });
 
-describe("the issuer", () => {
-  test.each<[string, unknown]>([
-    ["nobody knows", "https://c.test"],
-    ["with a trailing slash", "https://a.test/"],
-    ["in upper case", "https://A.test"],
-    ["with an upper-case scheme", "HTTPS://a.test"],
-    ["over http", "http://a.test"],
-    ["with its default port", "https://a.test:443"],
-    ["with a dot at the end", "https://a.test."],
-    ["with a look-alike letter (Cyrillic а)", "https://\u0430.test"],
-    ["in full-width letters", "https://\uff41.test"],
-    ["with a space", "https://a.test "],
-    ["with a NUL", "https://a.test\u0000"],
-    ["with a path", "https://a.test/.."],
-    ["with a user", "https://a.test@evil.test"],
-    ["that is empty", ""],
-    ["in a list", [issuerA]],
-    ["that is a number", 1],
-    ["that is null", null],
-    ["that is missing", undefined],
-    ["that every object has", "__proto__"],
-  ])("is refused %s", async (_, iss) => {
-    const token = await mintToken(rsa, { ...claimsOf(issuerA), iss });
-    expect(await refusalOfToken(token)).toEqual(rejected("issuer"));
-  });
+test.each<[unknown]>(
+  [
+    ...["https://c.test", "https://a.test/", "https://A.test", "HTTPS://a.test", "http://a.test"],
+    ...["https://a.test:443", "https://a.test.", "https://a.test ", "https://a.test\u0000"],
+    // Look-alikes: a Cyrillic letter, and one in full width.
+    ...["https://\u0430.test", "https://\uff41.test", "https://a.test/..", "https://a.test@b.test"],
+    ...["", "__proto__", [issuerA], 1, null, undefined],
+  ].map((iss) => [iss]),
+)("the issuer %j is refused", async (iss) => {
+  const token = await mintToken(rsa, { ...claimsOf(issuerA), iss });
+  expect(await refusalOfToken(token)).toEqual(rejected("issuer"));
 });
 
 test("refuses everybody when no issuer is trusted", async () => {

@@ -1,4 +1,4 @@
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createTokenAuthenticator } from "../../src/authn/token-authenticator.ts";
 import type { TokenIssuer } from "../../src/authn/token-issuer.ts";
 import { TokenReview } from "../../src/authn/token-review.ts";
@@ -7,7 +7,7 @@ import { TrustDomain } from "../../src/pki/spiffe-id.ts";
 import { IdentityProof } from "../../src/pki/x509/leaf/identity-proof.ts";
 import { wholeSeconds } from "../../src/pki/x509/validity.ts";
 import { tokenIssuer } from "../testkit/callers/token-issuers.ts";
-import { createTokenKey, mintAccountToken, type TokenKey } from "../testkit/callers/tokens.ts";
+import { createTokenKey, mintAccountToken } from "../testkit/callers/tokens.ts";
 import {
   apiCredential,
   clusterApiAt,
@@ -21,13 +21,9 @@ const now = new Date("2026-11-21T12:00:00.500Z");
 const trustDomain = TrustDomain.parse("example.com") as TrustDomain;
 const issuerOf = (cluster: string) => `https://${cluster.toLowerCase()}.test`;
 
-let key: TokenKey;
+const key = await createTokenKey("ES256", "k1");
 let local: FakeApiServer;
 let remote: FakeApiServer;
-
-beforeAll(async () => {
-  key = await createTokenKey("ES256", "k1");
-});
 
 beforeEach(async () => {
   [local, remote] = await Promise.all([startApiServer(), startApiServer()]);

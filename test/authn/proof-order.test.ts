@@ -1,4 +1,4 @@
-import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import type { IssuerKeys } from "../../src/authn/issuer-keys.ts";
 import { createTokenAuthenticator } from "../../src/authn/token-authenticator.ts";
 import type { ReviewOrder, TokenIssuer } from "../../src/authn/token-issuer.ts";
@@ -6,7 +6,7 @@ import type { ReviewQuestion } from "../../src/authn/token-review.ts";
 import { CaError } from "../../src/foundation/errors.ts";
 import type { Refusal } from "../../src/foundation/refusal.ts";
 import { tokenIssuer } from "../testkit/callers/token-issuers.ts";
-import { createTokenKey, mintAccountToken, type TokenKey } from "../testkit/callers/tokens.ts";
+import { createTokenKey, mintAccountToken } from "../testkit/callers/tokens.ts";
 import { clusterLocal } from "../testkit/pki/certificates.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
@@ -26,15 +26,13 @@ type Signer = "good" | "forged" | "unknown" | "unfetched" | "crowded";
 /** The answer of the API server. */
 type Word = "yes" | Refusal;
 
-let keys: Readonly<Record<Signer, TokenKey>>;
+const [good, unknown] = await Promise.all([
+  createTokenKey("ES256", "k1"),
+  createTokenKey("ES256", "k2"),
+]);
+const forged = { ...unknown, publicJwk: { ...unknown.publicJwk, kid: "k1" } };
+const keys = { good, forged, unknown, unfetched: good, crowded: good };
 let questions: ReviewQuestion[];
-
-beforeAll(async () => {
-  const [good, other] = await Promise.all(["k1", "k2"].map((id) => createTokenKey("ES256", id)));
-  if (!good || !other) throw new Error("no keys");
-  const forged = { ...other, publicJwk: { ...other.publicJwk, kid: "k1" } };
-  keys = { good, forged, unknown: other, unfetched: good, crowded: good };
-});
 
 beforeEach(() => {
   questions = [];
