@@ -212,7 +212,7 @@ export type Values = Readonly<Record<string, unknown>>;
  * Replaces the values of the keys that need a restart by those of the start. The others apply, so that a changed port
  * does not keep a removed cluster in force. `awaitingRestart` has the replaced keys whose values differ.
  */
-export function applicableValues(
+function applicableValues(
   written: Values,
   atStart: Values,
   restartKeys: readonly string[],
@@ -226,7 +226,7 @@ export function applicableValues(
 }
 
 /** The keys whose values differ, in alphabetical order. */
-export function changedKeys(before: Values, after: Values): readonly string[] {
+function changedKeys(before: Values, after: Values): readonly string[] {
   const keys = new Set([...Object.keys(before), ...Object.keys(after)]);
   return [...keys].filter((key) => !isDeepStrictEqual(before[key], after[key])).toSorted();
 }

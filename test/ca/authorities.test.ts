@@ -1,42 +1,25 @@
-import { beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { Authorities } from "../../src/ca/authorities.ts";
 import type { StorePolicy } from "../../src/ca/opened-store.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
-import type { KekRing } from "../../src/custody/kek.ts";
 import {
+  keks,
+  later,
   loadAuthorities,
   loadAuthoritiesFrom,
+  sealed,
   signerOf,
+  start,
 } from "../testkit/ca/loaded-authorities.ts";
 import { istioPhaseLengths } from "../testkit/ca/memory-mint.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
-import {
-  createKekRing,
-  scheduleAfter,
-  sealNewAuthority,
-  withBrokenSeal,
-} from "../testkit/ca/sealed-authorities.ts";
+import { createKekRing, withBrokenSeal } from "../testkit/ca/sealed-authorities.ts";
 import { eventually } from "../testkit/time/eventually.ts";
 
-const start = new Date("2026-11-21T12:00:00Z");
-const later = (seconds: number): Date => new Date(start.getTime() + seconds * 1000);
-
-let keks: KekRing;
 /** Signs from the start for a day; its successor takes over after the half of it. */
-let current: StoredRecord;
-let successor: StoredRecord;
-let otherKek: StoredRecord;
-
-beforeAll(async () => {
-  keks = await createKekRing();
-  const seal = (ring: KekRing, ...phases: readonly [number, number, number, number]) =>
-    sealNewAuthority(ring, scheduleAfter(start, phases));
-  [current, successor, otherKek] = await Promise.all([
-    seal(keks, -100, 0, 86_400, 100_000),
-    seal(keks, 10_000, 43_200, 120_000, 200_000),
-    seal(await createKekRing("k2"), -100, 0, 86_400, 100_000),
-  ]);
-});
+const current = await sealed();
+const successor = await sealed([10_000, 43_200, 120_000, 200_000]);
+const otherKek = await sealed(undefined, await createKekRing("k2"));
 
 const rootsOf = async (authorities: Authorities, now: Date) =>
   (await authorities.at(now)).trustBundle.roots.length;

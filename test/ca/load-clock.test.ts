@@ -3,17 +3,15 @@ import { LoadClock } from "../../src/ca/internal/load-clock.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import { Statement } from "../../src/custody/statement.ts";
 import type { SharedWork } from "../../src/foundation/shared-work.ts";
-import { loadAuthoritiesFrom } from "../testkit/ca/loaded-authorities.ts";
-import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 import {
-  clusterLocal,
-  createKekRing,
-  scheduleAfter,
-  sealNewAuthority,
-} from "../testkit/ca/sealed-authorities.ts";
-
-const start = new Date("2026-11-21T12:00:00Z");
-const at = (seconds: number): Date => new Date(start.getTime() + 1000 * seconds);
+  keks,
+  later,
+  loadAuthoritiesFrom,
+  sealed,
+  start,
+} from "../testkit/ca/loaded-authorities.ts";
+import { createMemoryStore } from "../testkit/ca/memory-store.ts";
+import { clusterLocal } from "../testkit/ca/sealed-authorities.ts";
 
 const times = { refreshSeconds: 60, surviveOutageSeconds: 600 };
 
@@ -27,7 +25,7 @@ function loadedClock(changes: Partial<typeof times> = {}): LoadClock {
 
 /** Whether a store is due for a load when a request of this time comes. */
 function isDueAt(clock: LoadClock, seconds: number): boolean {
-  clock.follow(at(seconds));
+  clock.follow(later(seconds));
   return clock.isDue;
 }
 
@@ -79,11 +77,11 @@ describe("a store is due for a load", () => {
     "no sooner by the %s of a lost load, while its replacement may still end",
     (end) => {
       const clock = loadedClock({ refreshSeconds: 2 });
-      clock.follow(at(2));
+      clock.follow(later(2));
       const lost = clock.begin();
-      clock.follow(at(12));
+      clock.follow(later(12));
       clock.begin();
-      clock.follow(at(13));
+      clock.follow(later(13));
       clock[end](lost);
       expect(isDueAt(clock, 21.999)).toBe(false);
       expect(isDueAt(clock, 22)).toBe(true);
@@ -92,9 +90,9 @@ describe("a store is due for a load", () => {
 
   test("by the present clock, if a lost load ends after the clock was set back", () => {
     const clock = loadedClock({ refreshSeconds: 2 });
-    clock.follow(at(500));
+    clock.follow(later(500));
     const lost = clock.begin();
-    clock.follow(at(510));
+    clock.follow(later(510));
     clock.begin();
     clock.follow(start);
     clock.use(lost);
@@ -112,7 +110,7 @@ describe("a store is due for a load", () => {
 
   test("two seconds after a load that failed", () => {
     const clock = loadedClock();
-    clock.follow(at(60));
+    clock.follow(later(60));
     clock.retry(clock.begin());
     expect(isDueAt(clock, 61.999)).toBe(false);
     expect(isDueAt(clock, 62)).toBe(true);
@@ -133,7 +131,7 @@ describe("a store is due for a load", () => {
 
   test("by the present clock, if the clock was set back during a load", () => {
     const clock = loadedClock();
-    clock.follow(at(86_400));
+    clock.follow(later(86_400));
     const load = clock.begin();
     clock.follow(start);
     clock.use(load);
@@ -151,17 +149,17 @@ describe("a load in use", () => {
     [-600.001, false],
   ])("serves a request of %d seconds after it: %s", (seconds, serves) => {
     const clock = loadedClock();
-    clock.follow(at(seconds));
-    expect(clock.serves(at(seconds))).toBe(serves);
+    clock.follow(later(seconds));
+    expect(clock.serves(later(seconds))).toBe(serves);
   });
 
   test("serves the request that it began for, even when it is too old for later requests", () => {
     const clock = new LoadClock({ refreshSeconds: 0, surviveOutageSeconds: 0 });
     clock.follow(start);
     const load = clock.begin();
-    clock.follow(at(1));
+    clock.follow(later(1));
     clock.use(load);
-    expect([0, 1].map((seconds) => clock.serves(at(seconds)))).toEqual([true, false]);
+    expect([0, 1].map((seconds) => clock.serves(later(seconds)))).toEqual([true, false]);
   });
 
   test("is replaced by a load that began later, and never by one that began earlier", () => {
@@ -180,24 +178,23 @@ const unshared: SharedWork = { join: async (work) => work?.() };
 
 /** Authorities of which each load ends when the test says so, with the records that it says. */
 async function overlapping(loadTimes: typeof times) {
-  const keks = await createKekRing();
-  const record = await sealNewAuthority(keks, scheduleAfter(start, [-100, 0, 86_400, 100_000]));
+  const record = await sealed();
   const ends: ((records: readonly StoredRecord[]) => void)[] = [];
   const load = () => new Promise<readonly StoredRecord[]>((end) => ends.push(end));
   const store = { ...createMemoryStore(), load };
   const changes = { ...loadTimes, shareWork: () => unshared };
   const { authorities } = loadAuthoritiesFrom(store, keks, changes);
-  return { keks, record, ends, authorities };
+  return { record, ends, authorities };
 }
 
 test("overlapping loads serve every request, even if the first to begin ends last", async () => {
   const stale = { refreshSeconds: 0, surviveOutageSeconds: 0 };
   const { record, ends, authorities } = await overlapping(stale);
   // With its key open already, a load takes no longer than the store.
-  const first = authorities.at(at(-0.001));
+  const first = authorities.at(later(-0.001));
   ends.shift()?.([record]);
   await first;
-  const answers = [authorities.at(start), authorities.at(at(0.001))];
+  const answers = [authorities.at(start), authorities.at(later(0.001))];
   // Both ends come in one turn, the earlier request's last.
   for (const end of ends.toReversed()) end([record]);
   for (const answer of answers) {
@@ -206,13 +203,13 @@ test("overlapping loads serve every request, even if the first to begin ends las
 });
 
 test("a load that began before a taint does not undo the taint by ending last", async () => {
-  const { keks, record, ends, authorities } = await overlapping(times);
+  const { record, ends, authorities } = await overlapping(times);
   const said = { id: record.id, taintedAt: start, retiresAt: start };
   const taint = await Statement.seal("taint", said, { trustDomain: clusterLocal, keks });
-  const answers = [authorities.at(at(1)), authorities.at(at(2))];
+  const answers = [authorities.at(later(1)), authorities.at(later(2))];
   ends[1]?.([record, taint]);
   expect((await answers[1])?.issuer).toBeUndefined();
   ends[0]?.([record]);
   await answers[0];
-  expect((await authorities.at(at(3))).issuer).toBeUndefined();
+  expect((await authorities.at(later(3))).issuer).toBeUndefined();
 });

@@ -1,29 +1,20 @@
-import { beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { Authorities } from "../../src/ca/authorities.ts";
-import type { StoredRecord } from "../../src/custody/authority-store.ts";
-import type { KekRing } from "../../src/custody/kek.ts";
 import { WorkSharing } from "../../src/foundation/shared-work.ts";
 import { sharePromises } from "../../src/node/limits/promise-sharing.ts";
-import { loadAuthoritiesFrom } from "../testkit/ca/loaded-authorities.ts";
-import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 import {
-  createKekRing,
-  scheduleAfter,
-  sealNewAuthority,
-} from "../testkit/ca/sealed-authorities.ts";
+  keks,
+  later,
+  loadAuthoritiesFrom,
+  sealed,
+  start,
+} from "../testkit/ca/loaded-authorities.ts";
+import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 
-const start = new Date("2026-11-21T12:00:00Z");
-const later = (seconds: number): Date => new Date(start.getTime() + seconds * 1000);
 const surviveOutageSeconds = 60;
 
-let keks: KekRing;
-let record: StoredRecord;
-
-beforeAll(async () => {
-  keks = await createKekRing();
-  record = await sealNewAuthority(keks, scheduleAfter(start, [-100, 0, 86_400, 100_000]));
-});
+const record = await sealed();
 
 /** Authorities whose store answers when the test lets it, and counts. */
 function slowAuthorities(shareWork: WorkSharing) {

@@ -5,8 +5,6 @@ import { expect, onTestFinished, test } from "vitest";
 import { ConfigurationError } from "../../src/foundation/errors.ts";
 import { configurationReasons } from "../../src/program/internal/configuration-status.ts";
 import {
-  applicableValues,
-  changedKeys,
   fileState,
   pipeState,
   type Reconfigure,
@@ -38,7 +36,7 @@ async function follow(reconfigure: Reconfigure<Values> = async () => []) {
         }
         return values;
       },
-      restartKeys: ["PORT"],
+      restartKeys: ["PORT", "STORE"],
     },
     { log, clock: time.clock, pause: time.pause },
   );
@@ -160,15 +158,15 @@ test("says when a faulty file is correct again, with the old values or others", 
 
 test("keeps a key that needs a restart, applies the others, and says so once", async () => {
   const { look, put, applied, running, events } = await follow();
-  put({ PORT: 2, CLUSTERS: ["b"] });
+  put({ PORT: 2, STORE: "new", CLUSTERS: ["b"] });
   await look(6);
   expect(applied).toEqual([{ PORT: 1, CLUSTERS: ["b"] }]);
-  put({ PORT: 2, CLUSTERS: ["c"] });
+  put({ STORE: "new", CLUSTERS: ["c"] });
   await look(6);
   expect(events("configuration-needs-restart")).toEqual([
     [
       "configuration-needs-restart",
-      "keys of the configuration have changed that need a restart: PORT",
+      "keys of the configuration have changed that need a restart: PORT, STORE",
     ],
   ]);
   expect(configurationReasons(running.status())).toHaveLength(1);
@@ -266,31 +264,6 @@ test("ends only when the reload under way has ended", async () => {
   goOn.resolve();
   await following;
   expect(applied).toHaveLength(1);
-});
-
-const atStart = { LISTEN: ":1", ISSUERS: [{ issuer: "https://a" }], KEK: "secret" };
-
-test("applies every change but those that need a restart, and names these", () => {
-  const written = { LISTEN: ":2", ISSUERS: [], STORE_DIRECTORY: "/new", KEK: "secret" };
-  const keys = ["LISTEN", "STORE_DIRECTORY", "KEK"];
-  expect(applicableValues(written, atStart, keys)).toEqual({
-    values: { LISTEN: ":1", ISSUERS: [], KEK: "secret" },
-    awaitingRestart: ["LISTEN", "STORE_DIRECTORY"],
-  });
-  expect(applicableValues({}, atStart, ["LISTEN"])).toEqual({
-    values: { LISTEN: ":1" },
-    awaitingRestart: ["LISTEN"],
-  });
-  expect(applicableValues(atStart, atStart, ["LISTEN"]).awaitingRestart).toEqual([]);
-});
-
-test("compares values by their content, in depth", () => {
-  const same = { ISSUERS: [{ issuer: "https://a", audiences: ["x"] }] };
-  expect(changedKeys(same, structuredClone(same))).toEqual([]);
-  expect(changedKeys(same, { ISSUERS: [{ issuer: "https://a", audiences: ["y"] }] })).toEqual([
-    "ISSUERS",
-  ]);
-  expect(changedKeys({ B: 1 }, { A: 1 })).toEqual(["A", "B"]);
 });
 
 test("the state of a file differs when it is written, replaced, cut off or removed, and not otherwise", async () => {

@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
-import { idempotentOver } from "../../../src/ca/issuance/idempotency.ts";
+import { type IssuedCertificates, idempotentOver } from "../../../src/ca/issuance/idempotency.ts";
 import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
 import type { Quotas } from "../../../src/ca/issuance/quotas.ts";
 import { recordingIn } from "../../../src/ca/issuance/record-issuance.ts";
@@ -9,9 +9,8 @@ import { Statement } from "../../../src/custody/statement.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import type { CertificateAsk } from "../../../src/node/gateway/certificate-source.ts";
 import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
-import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
+import { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { issueFor } from "../../testkit/ca/issue-for-signer.ts";
-import { issuedInMemory } from "../../testkit/ca/issued-in-memory.ts";
 import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
 import type { RunningCa } from "../../testkit/ca/running-ca.ts";
 import { propagation, refresh, startSigningCa, taint } from "../../testkit/ca/tainted-ca.ts";
@@ -25,6 +24,17 @@ const asked: CertificateAsk = { csrPem, metadata, request: "uid-1" };
 
 const serialOf = ([leafPem = ""]: readonly string[]): string =>
   new X509Certificate(leafPem).serialNumber;
+
+/** Issued certificates in memory, which a test may change. */
+function issuedInMemory(stored: Map<string, Bytes> = new Map()) {
+  const read = async (name: string) => stored.get(name);
+  const create: IssuedCertificates["create"] = async (name, der, stale) => {
+    const found = stored.get(name);
+    if (!found || (stale && Bytes.equal(found, stale))) stored.set(name, der);
+    return stored.get(name);
+  };
+  return { stored, read, create };
+}
 
 /** A log that counts the certificates in it, by their serial numbers. */
 function countingLog(step: () => void = () => {}) {

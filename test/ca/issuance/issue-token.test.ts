@@ -121,17 +121,6 @@ test("signs and logs no token for a caller that has gone", async () => {
   expect(entries).toHaveLength(1);
 });
 
-test("counts a token by the quotas of certificates, of its caller and of the issuer", async () => {
-  for (const check of ["caller", "issuer"] as const) {
-    let left = 1;
-    const none = { caller: () => 0, issuer: () => 0, [check]: () => (left-- > 0 ? 0 : 60) };
-    const { ask } = await startIssuing({}, none);
-    await ask();
-    const refusal = { reason: "quota-exceeded", quota: check };
-    await expect(ask()).rejects.toMatchObject({ refusal });
-  }
-});
-
 test("a caller with a certificate gets a token that ends with the caller's last proof", async () => {
   const { ca, ask } = await startIssuing();
   const provedUntil = addSeconds(ca.now(), 42.5);

@@ -1,25 +1,13 @@
 import { X509Certificate } from "node:crypto";
-import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import type { Authorities } from "../../../src/ca/authorities.ts";
 import type { AuthorityView } from "../../../src/ca/authority-view.ts";
 import { grantedOrder } from "../../../src/ca/issuance/internal/granted.ts";
 import { uniteBundles } from "../../../src/ca/issuance/signers.ts";
-import type { StoredRecord } from "../../../src/custody/authority-store.ts";
-import type { KekRing } from "../../../src/custody/kek.ts";
 import { connectJson, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
-import { loadAuthorities } from "../../testkit/ca/loaded-authorities.ts";
+import { keks, loadAuthorities, sealed, start } from "../../testkit/ca/loaded-authorities.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
-import {
-  createKekRing,
-  scheduleAfter,
-  sealNewAuthority,
-} from "../../testkit/ca/sealed-authorities.ts";
-import {
-  createTokenKey,
-  jwksOf,
-  mintAccountToken,
-  type TokenKey,
-} from "../../testkit/callers/tokens.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { endOf, refusalOf } from "../../testkit/refusal.ts";
 
@@ -28,14 +16,9 @@ const issuerB = "https://b.test";
 const today = "2026-11-21";
 const hour = 3600;
 
-let key: TokenKey;
-let csr: string;
+const key = await createTokenKey("ES256", "k1");
+const { csrPem: csr } = await createWorkload();
 let ca: RunningCa;
-
-beforeAll(async () => {
-  key = await createTokenKey("ES256", "k1");
-  csr = (await createWorkload()).csrPem;
-});
 
 beforeEach(async () => {
   ca = await startCa(
@@ -228,16 +211,7 @@ describe("the records of a signer", () => {
   });
 });
 
-const start = new Date("2026-11-21T12:00:00Z");
-
-let keks: KekRing;
-let records: StoredRecord[];
-
-beforeAll(async () => {
-  keks = await createKekRing();
-  const seal = () => sealNewAuthority(keks, scheduleAfter(start, [-100, 0, 86_400, 100_000]));
-  records = await Promise.all([seal(), seal(), seal()]);
-});
+const records = await Promise.all([sealed(), sealed(), sealed()]);
 
 /** Three signers that have read their stores, which an authority has joined since. */
 async function outdatedSigners() {

@@ -3,7 +3,7 @@ import { X509Certificate } from "node:crypto";
 import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { rootCertificates } from "node:tls";
-import { beforeEach, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { OperatorError } from "../../../src/foundation/errors.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import {
@@ -12,13 +12,12 @@ import {
   parseCertificates,
 } from "../../../src/program/files/pem-file.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
-import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { lastingFolder, temporaryFolder } from "../../testkit/temporary-folder.ts";
 
-let folder: string;
+const folder = await lastingFolder();
 const at = (name: string): string => join(folder, name);
 
-beforeEach(async () => {
-  folder = await temporaryFolder();
+beforeAll(async () => {
   await writeFile(at("file"), "PEM");
   await symlink("file", at("link"));
   await writeFile(at("longest"), "x".repeat(maximumPemOctets));

@@ -6,7 +6,24 @@ import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { istioPhaseLengths } from "./memory-mint.ts";
 import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
-import { clusterLocal } from "./sealed-authorities.ts";
+import {
+  clusterLocal,
+  createKekRing,
+  scheduleAfter,
+  sealNewAuthority,
+} from "./sealed-authorities.ts";
+
+/** When the time of these tests begins, and the instant so many seconds after it. */
+export const start: Date = new Date("2026-11-21T12:00:00Z");
+export const later = (seconds: number): Date => new Date(start.getTime() + seconds * 1000);
+
+export const keks: KekRing = await createKekRing();
+
+/** The record of a new authority whose phases begin so many seconds after the start; by default it signs for a day. */
+export const sealed = (
+  phases: Parameters<typeof scheduleAfter>[1] = [-100, 0, 86_400, 100_000],
+  ring = keks,
+): Promise<StoredRecord> => sealNewAuthority(ring, scheduleAfter(start, phases));
 
 /** The authorities of a memory store, with the store and the log. */
 interface LoadedAuthorities {
