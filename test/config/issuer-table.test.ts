@@ -1,6 +1,5 @@
-import type { JWK } from "jose";
-import { beforeAll, describe, expect, test } from "vitest";
-import { createTokenKey, jwksOf, type TokenKey } from "../testkit/callers/tokens.ts";
+import { describe, expect, test } from "vitest";
+import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
 import {
   configurationOf,
   createKeySets,
@@ -10,12 +9,7 @@ import {
   issuersOf,
 } from "../testkit/configuration.ts";
 
-let publicKeys: { keys: JWK[] };
-let privateKeys: { keys: JWK[] };
-
-beforeAll(async () => {
-  ({ publicKeys, privateKeys } = await createKeySets());
-});
+const { publicKeys, privateKeys } = await createKeySets();
 
 const api = { server: "https://api.test", credential: "CLUSTER_CREDENTIAL_A" };
 
@@ -268,12 +262,8 @@ describe("a credential", () => {
   });
 });
 
-let one: TokenKey;
-let other: TokenKey;
-
-beforeAll(async () => {
-  [one, other] = await Promise.all([createTokenKey("ES256", "k1"), createTokenKey("RS256", "k1")]);
-});
+const one = await createTokenKey("ES256", "k1");
+const other = await createTokenKey("RS256", "k1");
 
 const issuers = ["https://a.test", "https://b.test", "https://c.test"];
 

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import fc from "fast-check";
-import { exportJWK, type JWK } from "jose";
-import { beforeAll, describe, expect, test } from "vitest";
+import { exportJWK } from "jose";
+import { describe, expect, test } from "vitest";
 import { Secrets } from "../../src/config/secrets.ts";
 import { createTokenKey } from "../testkit/callers/tokens.ts";
 import {
@@ -14,11 +14,7 @@ import {
   type Values,
 } from "../testkit/configuration.ts";
 
-let publicKeys: { keys: JWK[] };
-
-beforeAll(async () => {
-  ({ publicKeys } = await createKeySets());
-});
+const { publicKeys } = await createKeySets();
 
 describe("KEK", () => {
   // Both characters in which the alphabets of base64 differ.

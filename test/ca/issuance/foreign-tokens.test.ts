@@ -7,7 +7,7 @@ import {
 import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
 import type { UseToken } from "../../../src/ca/issuance/single-use.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
-import { startCa } from "../../testkit/ca/running-ca.ts";
+import { demandedLog, startCa } from "../../testkit/ca/running-ca.ts";
 import { claimsOf, platformClaims } from "../../testkit/callers/foreign-tokens.ts";
 import {
   type Claims,
@@ -52,12 +52,8 @@ function memory(): UseToken {
 
 async function startWith(table: object, values: object = {}, useToken?: UseToken) {
   const entries: Bytes[] = [];
-  const issuanceLog = {
-    mode: "required" as const,
-    append: async (entry: Bytes) => ({ origin: "log", index: entries.push(entry) - 1 }),
-    refusal: () => undefined,
-    troubles: () => [],
-  };
+  const append = async (entry: Bytes) => ({ origin: "log", index: entries.push(entry) - 1 });
+  const issuanceLog = demandedLog(append);
   const given = { ISSUERS: [cluster, { ...github, ...table }], ...values };
   const ca = await startCa(given, { issuanceLog, ...(useToken && { useToken }) });
   await ca.rotate();

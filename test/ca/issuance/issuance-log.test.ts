@@ -12,7 +12,7 @@ import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { LogError } from "../../../src/tlog/log-error.ts";
 import { bearer, callWithClient, grpcWeb } from "../../contract/rpc-calls.ts";
 import { issuerTables, origin } from "../../contract/service-under-test.ts";
-import { startCa } from "../../testkit/ca/running-ca.ts";
+import { demandedLog, serviceOf, startCa } from "../../testkit/ca/running-ca.ts";
 import { issueLeaf } from "../../testkit/ca/tainted-ca.ts";
 import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
@@ -29,19 +29,13 @@ async function startLogging(
   mode: LogMode = "required",
   values = {},
 ) {
-  const issuanceLog: AppendOnlyLog = {
-    mode,
-    append,
-    refusal: () => undefined,
-    troubles: () => [],
-  };
+  const issuanceLog = { ...demandedLog(append), mode };
   const ca = await startCa({ ISSUERS, ...values }, { issuanceLog, hasNoNamesake: true });
   await ca.found();
-  const takeAudits = () => ca.log.audits.splice(0);
-  const service = { send: async (r: Request) => ca.app.fetch(r), key, now: ca.now, takeAudits };
+  const service = serviceOf(ca, key);
   const ask = async (metadata = {}) =>
     callWithClient(grpcWeb, service, { csr, metadata }, await bearer(service));
-  return { ask, takeAudits, ca };
+  return { ask, takeAudits: service.takeAudits, ca };
 }
 
 const failing: AppendOnlyLog["append"] = async () => {
@@ -301,15 +295,12 @@ const recording = (root: string, intermediate: string) => ({
 });
 
 const recordingTo = (append: (...entry: Parameters<AppendOnlyLog["append"]>) => void) =>
-  recordingIn({
-    mode: "required",
-    append: async (...entry) => {
+  recordingIn(
+    demandedLog(async (...entry) => {
       append(...entry);
       return { origin: "log", index: 0 };
-    },
-    refusal: () => undefined,
-    troubles: () => [],
-  });
+    }),
+  );
 
 test("brings the intermediates of who signs with an entry, and those of its successor", async () => {
   const logged: string[][] = [];

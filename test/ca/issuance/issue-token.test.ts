@@ -2,16 +2,14 @@ import { decodeJwt, decodeProtectedHeader } from "jose";
 import { expect, test } from "vitest";
 import type { Caller } from "../../../src/authn/caller.ts";
 import type { AuditEvent } from "../../../src/ca/issuance/audit-event.ts";
-import type { AppendOnlyLog } from "../../../src/ca/issuance/issuance-log.ts";
 import { issueToken, type TokenRequest } from "../../../src/ca/issuance/issue-token.ts";
 import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
-import type { Quotas } from "../../../src/ca/issuance/quotas.ts";
 import { Mint } from "../../../src/ca/mint.ts";
 import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
-import { startCa } from "../../testkit/ca/running-ca.ts";
+import { demandedLog, startCa } from "../../testkit/ca/running-ca.ts";
 import { taintKeyOf } from "../../testkit/ca/tainted-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 
@@ -19,22 +17,13 @@ const aws = "sts.amazonaws.com";
 const issuer = { ...issuerTables.cluster, jwt_audiences: [aws] };
 
 /** A CA with a log, its entries, and the caller of a ServiceAccount's token. */
-async function startIssuing(
-  values: object = {},
-  quotas: Quotas = { caller: () => 0, issuer: () => 0 },
-  account = "foo:bar",
-) {
+async function startIssuing(values: object = {}, account = "foo:bar") {
   const key = await createTokenKey("ES256", "k1");
   const entries: Bytes[] = [];
-  const issuanceLog: AppendOnlyLog = {
-    mode: "required",
-    append: async (entry) => ({ origin: "log", index: entries.push(entry) }),
-    refusal: () => undefined,
-    troubles: () => [],
-  };
+  const append = async (entry: Bytes) => ({ origin: "log", index: entries.push(entry) });
   const ISSUERS = [{ ...issuer, jwks: jwksOf(key) }];
   const given = { ISSUERS, JWT_ISSUER: "https://ca.test", ...values };
-  const ca = await startCa(given, { issuanceLog, quotas });
+  const ca = await startCa(given, { issuanceLog: demandedLog(append) });
   await ca.rotate();
   const { authenticate, issuance } = ca.certificateAuthority;
   const token = await mintAccountToken(key, issuer.issuer, account, ca.now());
@@ -94,7 +83,7 @@ test("a life of less than a second is the default one, in the token and in its e
 });
 
 test("names the node proxy that asked for a workload's token, in the audit line and in the entry", async () => {
-  const { ask, audits, entries } = await startIssuing({}, undefined, "istio-system:ztunnel");
+  const { ask, audits, entries } = await startIssuing({}, "istio-system:ztunnel");
   const { spiffeId } = await ask({}, { spiffeId: "spiffe://cluster.local/ns/foo/sa/bar" });
   const impersonator = "spiffe://cluster.local/ns/istio-system/sa/ztunnel";
   expect(audits).toMatchObject([{ outcome: "issued", spiffeId, impersonator }]);

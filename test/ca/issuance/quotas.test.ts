@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { type Quotas, requireQuotas } from "../../../src/ca/issuance/quotas.ts";
 import { describeQuotas } from "../../contract/bounds/quotas.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
-import { startCa } from "../../testkit/ca/running-ca.ts";
+import { serviceOf, startCa } from "../../testkit/ca/running-ca.ts";
 import { tokenIssuerWithoutKeys } from "../../testkit/callers/token-issuers.ts";
 import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
 import { proved, workload } from "../../testkit/pki/certificates.ts";
@@ -24,14 +24,9 @@ describeQuotas(async ({ caller, issuer }) => {
     jwks: jwksOf(key),
   }));
   const quotas = { caller: counter(caller), issuer: counter(issuer) };
-  const { app, found, log, now } = await startCa({ ISSUERS }, { quotas });
-  await found();
-  return {
-    send: async (request) => app.fetch(request),
-    key,
-    now,
-    takeAudits: () => log.audits.splice(0),
-  };
+  const ca = await startCa({ ISSUERS }, { quotas });
+  await ca.found();
+  return serviceOf(ca, key);
 });
 
 test("each pod, identity and issuer has a quota of its own, and all callers of an issuer one together", async () => {

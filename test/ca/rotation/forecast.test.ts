@@ -1,11 +1,10 @@
 import * as fc from "fast-check";
-import { beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
 import { OpenedStore } from "../../../src/ca/opened-store.ts";
 import { Forecast, type ForecastEvent } from "../../../src/ca/rotation/forecast.ts";
 import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { TaintForecast } from "../../../src/ca/rotation/taint-forecast.ts";
-import type { KekRing } from "../../../src/custody/kek.ts";
 import { createTaint, type Departure } from "../../../src/pki/authority/new-taint.ts";
 import { RotationStep } from "../../../src/pki/authority/rotation.ts";
 import type { ScheduledAuthority } from "../../../src/pki/authority/schedule.ts";
@@ -24,11 +23,7 @@ const inception = new Date("2026-11-21T12:00:00Z");
 const day = 86_400;
 const after = (days: number): Date => addSeconds(inception, Math.round(days * day));
 
-let keks: KekRing;
-
-beforeAll(async () => {
-  keks = await createKekRing();
-});
+const keks = await createKekRing();
 
 async function found(): Promise<MemoryMint> {
   const mint = createMemoryMint(keks);

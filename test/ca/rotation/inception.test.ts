@@ -1,8 +1,7 @@
-import { beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { Authorities } from "../../../src/ca/authorities.ts";
 import type { Mint } from "../../../src/ca/mint.ts";
 import { foundIfEmpty, Rotation } from "../../../src/ca/rotation/rotate.ts";
-import type { KekRing } from "../../../src/custody/kek.ts";
 import { sharePromises } from "../../../src/node/limits/promise-sharing.ts";
 import {
   authoritiesIn,
@@ -18,11 +17,7 @@ const phaseLengths = istioPhaseLengths;
 
 const seconds = (from: Date, to: Date): number => (to.getTime() - from.getTime()) / 1000;
 
-let keks: KekRing;
-
-beforeAll(async () => {
-  keks = await createKekRing();
-});
+const keks = await createKekRing();
 
 const mint = (changes: Partial<Mint> = {}): MemoryMint => createMemoryMint(keks, changes);
 

@@ -1,8 +1,8 @@
-import { beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { Mint, mintTokenKey } from "../../../src/ca/mint.ts";
 import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { parseAuthorityRecord } from "../../../src/custody/authority-record.ts";
-import { Kek, type KekRing } from "../../../src/custody/kek.ts";
+import { Kek } from "../../../src/custody/kek.ts";
 import { Statement } from "../../../src/custody/statement.ts";
 import { createSharedStore } from "../../../src/node/stores/object-space.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
@@ -14,11 +14,7 @@ import { createMemorySpace } from "../../testkit/stores/memory-space.ts";
 const inception = new Date("2026-11-21T12:00:00Z");
 const day = 86_400;
 
-let keks: KekRing;
-
-beforeAll(async () => {
-  keks = await createKekRing();
-});
+const keks = await createKekRing();
 
 async function found(): Promise<MemoryMint> {
   const mint = createMemoryMint(keks);

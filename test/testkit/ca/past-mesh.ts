@@ -15,7 +15,7 @@ import { CaError } from "../../../src/foundation/errors.ts";
 import { trustDomain } from "../../contract/node-checks.ts";
 import { tokenIssuerWithoutKeys } from "../callers/token-issuers.ts";
 import { createWorkload, p256, rsa2048 } from "../callers/workload.ts";
-import { startCa } from "./running-ca.ts";
+import { demandedLog, startCa } from "./running-ca.ts";
 
 const issuer = "https://a.test";
 const isOf = (name: string) => (account: { readonly name: string }) => account.name === name;
@@ -156,14 +156,13 @@ export async function livedThrough(requests: Requests, rules: readonly object[])
   const index = new FollowerIndex();
   const issuance = {
     ...ca.certificateAuthority.issuance,
-    issuanceLog: recordingIn({
-      ...({ mode: "required", refusal: () => undefined, troubles: () => [] } as const),
-      append: async (entry: Uint8Array) => {
+    issuanceLog: recordingIn(
+      demandedLog(async (entry) => {
         const parsed = LogEntry.parse(entry);
         addRequest(index, entries.length, parsed, loggedEntry(parsed));
         return { origin: "log", index: entries.push(entry) - 1 };
-      },
-    }),
+      }),
+    ),
   };
   const audits: AuditEvent[] = [];
   for (const { asking, seconds, isRsa } of requests) {

@@ -15,6 +15,8 @@ import { NodeFetch } from "../../../src/program/http/http-client.ts";
 import type { CertificateAuthority } from "../../../src/transport/certificate-authority.ts";
 import { PublishedLog, type ReadableLog } from "../../../src/transport/http/log-routes.ts";
 import { CaRoutes } from "../../../src/transport/http/routes.ts";
+import type { ServiceUnderTest } from "../../contract/service-under-test.ts";
+import type { TokenKey } from "../callers/tokens.ts";
 import { issuerWithKeys, randomKek, withTenantBeside } from "../configuration.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { hangMilliseconds } from "../time/hang-limit.ts";
@@ -71,6 +73,25 @@ export interface Means {
   readonly useToken?: Platform["useToken"];
   readonly idempotency?: Platform["idempotency"];
 }
+
+/** A log that demands every entry, of a test that takes them. */
+export const demandedLog = (append: AppendOnlyLog["append"]): AppendOnlyLog => ({
+  mode: "required",
+  append,
+  refusal: () => undefined,
+  troubles: () => [],
+});
+
+/** A CA as contracts see it. @param key Signs the tokens of its issuers. */
+export const serviceOf = (
+  { app, now, log }: Pick<RunningCa, "app" | "now" | "log">,
+  key: TokenKey,
+): ServiceUnderTest => ({
+  send: async (request) => app.fetch(request),
+  key,
+  now,
+  takeAudits: log.takeAudits,
+});
 
 /** @param values Keys of the configuration. The others have values that work. */
 export async function startCa(

@@ -15,12 +15,12 @@ interface WorkloadKey {
 
 export const p256: WorkloadKey = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 
-export const rsa2048: WorkloadKey = {
+export const rsa2048 = {
   name: "RSASSA-PKCS1-v1_5",
   modulusLength: 2048,
   publicExponent: new Uint8Array([1, 0, 1]),
   hash: "SHA-256",
-};
+} satisfies WorkloadKey;
 
 /** A new key of a workload, and its CSR. Runs wherever WebCrypto does. */
 export interface Workload {

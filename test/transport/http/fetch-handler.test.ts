@@ -1,6 +1,6 @@
 import { describeCertificateService } from "../../contract/certificate-service.ts";
 import type { ReviewingService } from "../../contract/service-under-test.ts";
-import { startCa } from "../../testkit/ca/running-ca.ts";
+import { serviceOf, startCa } from "../../testkit/ca/running-ca.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
 import { serveReviewingApi } from "../../testkit/kubernetes/reviewing-server.ts";
 
@@ -8,15 +8,9 @@ const api = serveReviewingApi();
 
 async function startInProcess(): Promise<ReviewingService> {
   const key = await createTokenKey("ES256", "k1");
-  const { app, found, log, now } = await startCa(api.values(key), { hasNoNamesake: true });
-  await found();
-  return {
-    send: async (request) => app.fetch(request),
-    key,
-    now,
-    takeAudits: () => log.audits.splice(0),
-    questions: async () => api.questions(),
-  };
+  const ca = await startCa(api.values(key), { hasNoNamesake: true });
+  await ca.found();
+  return { ...serviceOf(ca, key), questions: async () => api.questions() };
 }
 
 describeCertificateService(startInProcess);

@@ -1,4 +1,4 @@
-import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { CaError } from "../../../src/foundation/errors.ts";
 import {
   bearer,
@@ -9,28 +9,19 @@ import {
   requestOf,
 } from "../../contract/rpc-calls.ts";
 import { issuers, issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
-import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
-import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
-import { createWorkload, type Workload } from "../../testkit/callers/workload.ts";
+import { type RunningCa, serviceOf, startCa } from "../../testkit/ca/running-ca.ts";
+import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
 import { endOf } from "../../testkit/refusal.ts";
 
-let workload: Workload;
-let key: TokenKey;
+const workload = await createWorkload();
+const key = await createTokenKey("ES256", "k1");
 let running: RunningCa;
 let service: ServiceUnderTest;
 
-beforeAll(async () => {
-  [workload, key] = await Promise.all([createWorkload(), createTokenKey("ES256", "k1")]);
-});
-
 beforeEach(async () => {
   running = await startCa({ ISSUERS: [{ ...issuerTables.cluster, jwks: jwksOf(key) }] });
-  service = {
-    send: async (request) => running.app.fetch(request),
-    key,
-    now: running.now,
-    takeAudits: () => running.log.audits.splice(0),
-  };
+  service = serviceOf(running, key);
 });
 
 async function call(protocol = connectJson, headers: Record<string, string> = {}) {

@@ -1,12 +1,12 @@
 import { X509Certificate } from "node:crypto";
-import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { forwardedValue } from "../../../src/authn/forwarding-headers.ts";
 import { bearer, connectJson, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
 import { issuers, issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
-import type { RunningCa } from "../../testkit/ca/running-ca.ts";
+import { serviceOf } from "../../testkit/ca/running-ca.ts";
 import { startSigningCa } from "../../testkit/ca/tainted-ca.ts";
-import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
-import { createWorkload, type Workload } from "../../testkit/callers/workload.ts";
+import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
 import { endOf } from "../../testkit/refusal.ts";
 
 const names = ["istiod.istio-system.svc", "ca.example.com"];
@@ -14,32 +14,22 @@ const gateway = "istio-system:rampart-gateway";
 const vm = "spiffe://cluster.local/ns/foo/sa/vm";
 const serving = { CertSigner: "serving" };
 
-let workload: Workload;
-let key: TokenKey;
-let running: RunningCa;
+const workload = await createWorkload();
+const key = await createTokenKey("ES256", "k1");
 let service: ServiceUnderTest;
-
-beforeAll(async () => {
-  [workload, key] = await Promise.all([createWorkload(), createTokenKey("ES256", "k1")]);
-});
 
 beforeEach(async () => {
   const gateways = [
     { account: "istio-system/rampart-gateway", dns_names: names },
     { account: "istio-system/envoy", dns_names: names, forwards: "identities" },
   ];
-  running = await startSigningCa({
+  const running = await startSigningCa({
     ISSUERS: [
       { ...issuerTables.cluster, jwks: jwksOf(key), gateways },
       { ...issuerTables.team, jwks: jwksOf(key) },
     ],
   });
-  service = {
-    send: async (request) => running.app.fetch(request),
-    key,
-    now: running.now,
-    takeAudits: () => running.log.audits.splice(0),
-  };
+  service = serviceOf(running, key);
 });
 
 async function call(

@@ -1,27 +1,17 @@
 import fc from "fast-check";
-import { beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { Certificate } from "../../../src/pki/x509/certificate.ts";
 import { IdentityProof } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import { CaRoutes } from "../../../src/transport/http/routes.ts";
 import { connectBinary, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
-import {
-  createTokenKey,
-  jwksOf,
-  mintAccountToken,
-  type TokenKey,
-} from "../../testkit/callers/tokens.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 
 const issuer = "https://cluster.test";
-let key: TokenKey;
-let csr: string;
-
-beforeAll(async () => {
-  key = await createTokenKey("ES256", "k1");
-  csr = (await createWorkload()).csrPem;
-});
+const key = await createTokenKey("ES256", "k1");
+const { csrPem: csr } = await createWorkload();
 
 type Der = Uint8Array<ArrayBuffer>;
 

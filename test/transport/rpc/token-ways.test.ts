@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
-import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { forwardedHeader, forwardedValue } from "../../../src/authn/forwarding-headers.ts";
 import type { Quotas } from "../../../src/ca/issuance/quotas.ts";
 import { JwtSvidService } from "../../../src/gen/rampart/jwt/v1/jwt_svid_pb.ts";
@@ -8,8 +8,8 @@ import { CaRoutes } from "../../../src/transport/http/routes.ts";
 import { bearer, callWithClient, connectBinary } from "../../contract/rpc-calls.ts";
 import { issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
 import { createMemoryStore, type MemoryStore } from "../../testkit/ca/memory-store.ts";
-import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
-import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
+import { type RunningCa, serviceOf, startCa } from "../../testkit/ca/running-ca.ts";
+import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { refusalIn } from "../../testkit/refusal.ts";
@@ -18,15 +18,10 @@ const aws = "sts.amazonaws.com";
 const workload = "spiffe://cluster.local/ns/foo/sa/bar";
 
 const KEK = randomKek();
+const key = await createTokenKey("ES256", "k1");
+const { csrPem: csr } = await createWorkload();
 let store: MemoryStore;
-let key: TokenKey;
-let csr: string;
 let ca: RunningCa;
-
-beforeAll(async () => {
-  key = await createTokenKey("ES256", "k1");
-  csr = (await createWorkload()).csrPem;
-});
 
 /** Starts the CA anew on its store. */
 async function start(values: object = {}, limited: Partial<Quotas> = {}): Promise<void> {
@@ -60,12 +55,7 @@ function oneEach(): Quotas["caller"] {
 const serviceFor = (shown?: X509Certificate): ServiceUnderTest => {
   const clientCertificate = shown && new Uint8Array(shown.raw);
   const app = CaRoutes.create(ca.certificateAuthority, () => ({ clientCertificate }));
-  return {
-    send: async (request) => app.fetch(request),
-    key,
-    now: ca.now,
-    takeAudits: () => ca.log.audits.splice(0),
-  };
+  return serviceOf({ ...ca, app }, key);
 };
 
 /** The certificate of the workload, by its token. */
