@@ -121,8 +121,8 @@ export default defineConfig({
           ...timeouts,
           // Nothing of ours keeps state in a module, so files may share a worker and its imports.
           isolate: false,
-          // Node itself strips the types, and no test replaces a module.
-          experimental: { viteModuleRunner: false },
+          // Node itself strips the types and loads modules, and no test replaces one.
+          experimental: { viteModuleRunner: false, nodeLoader: false },
           globalSetup: ["./test/testkit/programs/bundled-program.ts"],
           provide: { propertySeed },
           setupFiles: ["./test/testkit/once-a-worker.ts"],
