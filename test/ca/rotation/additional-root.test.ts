@@ -21,7 +21,8 @@ import {
   caTest as test,
 } from "../../testkit/ca/tainted-ca.ts";
 import { applyEdit, type DerEdit } from "../../testkit/der/mutation.ts";
-import { createKeys, createRoot, type RootOptions } from "../../testkit/pki/foreign-root.ts";
+import { createRoot, type RootOptions } from "../../testkit/pki/foreign-root.ts";
+import { generateKeys } from "../../testkit/pki/plugged-in.ts";
 
 const base64 = (der: Uint8Array): string => Buffer.from(der).toString("base64");
 
@@ -215,7 +216,7 @@ test("an additional root does not take the bundle with it for having an RSA key 
     publicExponent: new Uint8Array([3]),
     hash: "SHA-256",
   };
-  const keys = await createKeys(algorithm);
+  const keys = await generateKeys(algorithm);
   const root = await createRoot({ notAfter: addSeconds(ca.now(), 1e8), keys });
   await trustRoot(ca.mint, root, ca.now()).catch(() => {});
   ca.pass(refresh);

@@ -17,14 +17,14 @@ import {
   taint,
 } from "../../testkit/ca/tainted-ca.ts";
 import { rsa2048 } from "../../testkit/callers/workload.ts";
-import { createKeys, createRoot } from "../../testkit/pki/foreign-root.ts";
-import { createCa } from "../../testkit/pki/plugged-in.ts";
+import { createRoot } from "../../testkit/pki/foreign-root.ts";
+import { createCa, generateKeys } from "../../testkit/pki/plugged-in.ts";
 import { expectNothingExportable } from "../../testkit/reachable-keys.ts";
 
 const day = 86_400;
 
 // As istiod makes its own certificate.
-const keys = await createKeys(rsa2048);
+const keys = await generateKeys(rsa2048);
 
 const start = (values = {}) =>
   startCa({ PROPAGATION_INTERVAL: "600s", INCEPTION_DATE: "2020-01-01", ...values });
@@ -95,7 +95,7 @@ describe("an adopted authority", () => {
   test("answers with each intermediate alone, and its root once, in the last element", async () => {
     const ca = await start();
     const notAfter = addSeconds(ca.now(), 3650 * day);
-    const issuer = { name: "O=root", keys: await createKeys() };
+    const issuer = { name: "O=root", keys: await generateKeys() };
     const root = await createRoot({ name: "O=root", keys: issuer.keys, notAfter });
     const certificate = await createRoot({ name: "O=intermediate", keys, issuer, notAfter });
     const roots = [root];
@@ -168,7 +168,7 @@ describe("an adopted authority", () => {
   /** Adopts an authority below an intermediate below a root, of which each ends in so many days. */
   async function adoptBelow(ca: RunningCa, days: readonly [number, number, number]) {
     const [end, endBetween, endAbove] = days.map((each) => addSeconds(ca.now(), each * day));
-    const [between, above] = [await createKeys(), await createKeys()];
+    const [between, above] = [await generateKeys(), await generateKeys()];
     const issuer = { name: "O=between", keys: between };
     const over = { name: "O=root", keys: above };
     const path = await Promise.all([

@@ -4,8 +4,8 @@ import { rootCommand } from "../../../src/cli/verbs/root.ts";
 import { fingerprintOf } from "../../../src/pki/encoding/bytes.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
-import { createKeys, createRoot, type RootOptions } from "../../testkit/pki/foreign-root.ts";
-import { createCa, writeCacerts } from "../../testkit/pki/plugged-in.ts";
+import { createRoot, type RootOptions } from "../../testkit/pki/foreign-root.ts";
+import { createCa, generateKeys, writeCacerts } from "../../testkit/pki/plugged-in.ts";
 import { Operator } from "../operator.ts";
 
 const now = new Date("2026-06-01T12:00:00Z");
@@ -69,12 +69,12 @@ test("adds no root that an authority has already, which would outlive a taint", 
 test.each<[string, () => Promise<string>, string]>([
   [
     "that only has the name of its issuer",
-    async () => made({ name: "O=north", issuer: { name: "O=north", keys: await createKeys() } }),
+    async () => made({ name: "O=north", issuer: { name: "O=north", keys: await generateKeys() } }),
     "is not self-signed",
   ],
   [
     "of another one",
-    async () => made({ name: "O=north", issuer: { name: "O=east", keys: await createKeys() } }),
+    async () => made({ name: "O=north", issuer: { name: "O=east", keys: await generateKeys() } }),
     "is not self-signed",
   ],
   ["of a server", async () => (await createTlsIdentity()).ca, "is not a CA's"],

@@ -1,12 +1,7 @@
-import {
-  createECDH,
-  createHash,
-  createPrivateKey,
-  createPublicKey,
-  type KeyObject,
-} from "node:crypto";
+import { createECDH, createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
 import type { Octets } from "../../testkit/der/mutation.ts";
-import { fixedOctets, numberOf, octetsOf } from "./fixed-numbers.ts";
+import { curves, numberOf, octetsOf } from "../../testkit/ecdsa.ts";
+import { fixedOctets } from "./fixed-octets.ts";
 import { generateRsaJwk } from "./fixed-rsa.ts";
 
 /** A kind of key in the corpus. */
@@ -20,33 +15,6 @@ export interface FixedKey {
   /** SubjectPublicKeyInfo. */
   readonly spki: Octets;
 }
-
-/** A NIST curve (FIPS 186-5, SP 800-186 §3.2.1). */
-interface Curve {
-  readonly opensslName: string;
-  readonly order: bigint;
-  readonly scalarOctets: number;
-}
-
-export const curves: Readonly<Record<"P-256" | "P-384" | "P-521", Curve>> = {
-  "P-256": {
-    opensslName: "prime256v1",
-    order: 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n,
-    scalarOctets: 32,
-  },
-  "P-384": {
-    opensslName: "secp384r1",
-    order:
-      0xffffffffffffffffffffffffffffffffffffffffffffffffc7634d81f4372ddf581a0db248b0a77aecec196accc52973n,
-    scalarOctets: 48,
-  },
-  "P-521": {
-    opensslName: "secp521r1",
-    order:
-      0x1fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffa51868783bf2f966b7fcc0148f709a5d03bb5c9b8899c47aebb6fb71e91386409n,
-    scalarOctets: 66,
-  },
-};
 
 /** Derives a key from its name alone. These keys protect nothing. */
 export function fixedKey(kind: FixedKeyKind, name: string): FixedKey {
@@ -84,7 +52,3 @@ function ed25519Jwk(seed: Buffer): JsonWebKey & Record<string, unknown> {
   const key = Buffer.concat([head, seed]);
   return { ...createPrivateKey({ key, format: "der", type: "pkcs8" }).export({ format: "jwk" }) };
 }
-
-/** A digest of octets as a number. */
-export const digestNumber = (hash: string, octets: Uint8Array): bigint =>
-  numberOf(createHash(hash).update(octets).digest());

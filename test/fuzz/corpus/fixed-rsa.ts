@@ -1,5 +1,6 @@
 import { checkPrimeSync } from "node:crypto";
-import { fixedOctets, inverse, numberOf, octetsOf } from "./fixed-numbers.ts";
+import { inverse, numberOf, octetsOf } from "../../testkit/ecdsa.ts";
+import { fixedOctets } from "./fixed-octets.ts";
 
 const primeOctets = 128;
 const exponent = 65_537n;

@@ -1,14 +1,9 @@
-import { createECDH, sign } from "node:crypto";
+import { createHash, sign } from "node:crypto";
 import { der, derInteger, type Octets } from "../../testkit/der/mutation.ts";
+import { curves, numberOf, octetsOf, signDigest } from "../../testkit/ecdsa.ts";
 import { type SignatureName, signatureIdentifier } from "../../testkit/pki/csr.ts";
-import { curves, digestNumber, type FixedKey } from "./fixed-keys.ts";
-import { fixedOctets, inverse, numberOf, octetsOf } from "./fixed-numbers.ts";
-
-/** An ECDSA signature as its two numbers. */
-interface Scalars {
-  readonly r: bigint;
-  readonly s: bigint;
-}
+import type { FixedKey } from "./fixed-keys.ts";
+import { fixedOctets } from "./fixed-octets.ts";
 
 /** Signs with SHA-256 in the encoding of X.509. The same bytes always get the same signature. */
 export function signForX509(key: FixedKey, bytes: Uint8Array): Octets {
@@ -33,18 +28,12 @@ export function identifierOf({ kind }: FixedKey): Octets {
   return signatureIdentifier[names[kind] ?? "ecdsa-with-SHA256"];
 }
 
-/**
- * ECDSA (FIPS 186-5 §6.4.1) with a nonce that follows from key and bytes: `node:crypto` takes a random one,
- * and a case could not be reproduced.
- */
-function ecdsaScalars({ kind, privateKey }: FixedKey, bytes: Uint8Array): Scalars | undefined {
+/** The nonce follows from key and bytes, so that a case can be reproduced. */
+function ecdsaScalars({ kind, privateKey }: FixedKey, bytes: Uint8Array) {
   if (kind === "RSA" || kind === "Ed25519") return undefined;
-  const { opensslName, order, scalarOctets } = curves[kind];
   const d = numberOf(Buffer.from(privateKey.export({ format: "jwk" }).d ?? "", "base64url"));
-  const digest = digestNumber("sha256", bytes);
+  const digest = numberOf(createHash("sha256").update(bytes).digest());
+  const { order } = curves[kind];
   const nonce = (numberOf(fixedOctets(`nonce ${d} ${digest}`, 80)) % (order - 1n)) + 1n;
-  const pair = createECDH(opensslName);
-  pair.setPrivateKey(octetsOf(nonce, scalarOctets));
-  const r = numberOf(pair.getPublicKey().subarray(1, 1 + scalarOctets)) % order;
-  return { r, s: (inverse(nonce, order) * (digest + r * d)) % order };
+  return signDigest(curves[kind], d, digest, nonce);
 }

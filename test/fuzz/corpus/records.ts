@@ -6,7 +6,7 @@ import { SigningAuthority } from "../../../src/pki/authority/signing-authority.t
 import { AdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import { clusterLocal, tenDays } from "../../testkit/pki/certificates.ts";
 import { authorityKey, rootCertificates } from "./certificates.ts";
-import { fixedOctets } from "./fixed-numbers.ts";
+import { fixedOctets } from "./fixed-octets.ts";
 
 /** The KEK that sealed every record of the corpus. */
 export const corpusKeks: KekRing = [await Kek.import("k1", fixedOctets("kek", Kek.octets))];

@@ -40,7 +40,7 @@ async function createSigningKey(kind: SigningKind) {
   if (kind !== "EC-P256") {
     return { ...(await createServiceSigningKey(kind)), signDigest: noDigests };
   }
-  const { spki, der } = await createDigestSigner();
+  const { spki, der } = createDigestSigner();
   const sign = async (octets: Uint8Array<ArrayBuffer>): Promise<Buffer> =>
     der(new Uint8Array(await crypto.subtle.digest("SHA-256", octets)));
   return { spki, sign, signDigest: async (digest: Uint8Array): Promise<Buffer> => der(digest) };

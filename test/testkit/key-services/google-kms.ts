@@ -69,7 +69,7 @@ function requireGrant(body: string): void {
 /** Google Cloud KMS, by its public reference: it checks every field and every CRC that it gets. */
 export async function playGoogle(): Promise<PlayedService> {
   const wrapping = await createWrappingKey();
-  const signing = await createDigestSigner();
+  const signing = createDigestSigner();
   return playService(async (url, request, body) => {
     if (url.href === "https://oauth2.googleapis.com/token") {
       requireGrant(body);

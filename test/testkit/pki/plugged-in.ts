@@ -19,7 +19,7 @@ export interface TestCa {
 
 /** Departures from a valid authority. */
 export interface CaDepartures {
-  readonly issuer?: TestCa;
+  readonly issuer?: Pick<TestCa, "name" | "keys">;
   /** Replaces the issuer's own name in the certificate. */
   readonly issuerName?: string;
   readonly keys?: CryptoKeyPair;
