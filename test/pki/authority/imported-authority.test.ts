@@ -13,6 +13,7 @@ import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { childrenOf, elementAt, inHex, type Octets } from "../../testkit/der/mutation.ts";
 import { oneDay, proved, tenDays, workload } from "../../testkit/pki/certificates.ts";
 import { generateSigner, signatureIdentifier } from "../../testkit/pki/csr.ts";
+import { createCa, generateKeys, isCa } from "../../testkit/pki/plugged-in.ts";
 
 const spiffeId = workload("foo", "bar");
 const publicKey = SubjectPublicKey.parse(generateSigner("EC-P256").spki);
@@ -23,20 +24,15 @@ async function importedIssuer(
   extensions: readonly x509.Extension[],
   namedCurve = "P-256",
 ): Promise<OpenAuthority> {
-  const keys = await crypto.subtle.generateKey({ name: "ECDSA", namedCurve }, true, [
-    "sign",
-    "verify",
-  ]);
-  const certificate = await x509.X509CertificateGenerator.createSelfSigned({
-    serialNumber: "01",
-    name,
+  const keys = await generateKeys({ name: "ECDSA", namedCurve });
+  const { pem } = await createCa(name, {
+    keys,
     notBefore: tenDays.publishedFrom,
     notAfter: tenDays.retiresAt,
-    signingAlgorithm: { name: "ECDSA", hash: "SHA-256" },
-    keys,
-    extensions: [new x509.BasicConstraintsExtension(true, undefined, true), ...extensions],
+    extensions: [isCa(), ...extensions],
+    lacksKeyIdentifiers: true,
   });
-  const der = new Uint8Array(certificate.rawData);
+  const der = new Uint8Array(new X509Certificate(pem).raw);
   const certificates = { certificate: der, intermediates: [], roots: [der] };
   const authority = await SigningAuthority.create(certificates, tenDays);
   const algorithm = SignatureAlgorithm.of(authority.publicKey);

@@ -124,7 +124,10 @@ describe("a compact JWS", () => {
 });
 
 const ec = (namedCurve: string) => () => generateKeyPairSync("ec", { namedCurve });
-const rsa = () => generateKeyPairSync("rsa", { modulusLength: 2048 });
+const rsaKeys = [1, 2].map(() => generateKeyPairSync("rsa", { modulusLength: 2048 }));
+let taken = 0;
+/** One of two keys in turn, which are slow to find. */
+const rsa = () => rsaKeys[taken++ % 2] as KeyPairKeyObjectResult;
 
 /** How `node:crypto`, which judges jose here, makes the key of each algorithm. */
 const keyPairs: Readonly<Record<JwsAlgorithm, () => KeyPairKeyObjectResult>> = {

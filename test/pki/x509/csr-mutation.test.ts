@@ -35,11 +35,11 @@ async function wrongAnswers(cases: readonly Octets[]): Promise<string[]> {
 
 /** The step from bit to bit: every bit, or some of each octet where there are many or they take long. */
 const flips: readonly [SignerKind, number][] = [
-  ["EC-P256", 1],
+  ["EC-P256", 3],
   ["EC-P384", 11],
   ["EC-P521", 13],
-  ["RSA-2048", 5],
-  ["Ed25519", 3],
+  ["RSA-2048", 11],
+  ["Ed25519", 5],
 ];
 
 test.each(flips)("refuses a CSR of an %s key with one bit changed", async (kind, step) => {
@@ -65,7 +65,7 @@ test.each(["EC-P256", "Ed25519"] as const)(
         fc.pre(!changed.equals(csr));
         expect(await wrongAnswer(changed)).toBeUndefined();
       }),
-      { numRuns: 1000 },
+      { numRuns: 300 },
     );
   },
 );

@@ -45,11 +45,22 @@ export const proved: IdentityProof = {
   isImpersonated: false,
 };
 
+const made = new Map<AuthorityKey, Promise<NewAuthority>>();
+
+/** An authority of ten days. All tests of a worker share those of RSA, whose keys are slow to find. */
+export function authorityOf(key: AuthorityKey): Promise<NewAuthority> {
+  const authority = made.get(key) ?? NewAuthority.create(clusterLocal, key, tenDays);
+  if (key.startsWith("RSA")) made.set(key, authority);
+  return authority;
+}
+
 export async function createTestIssuer(
   key: AuthorityKey = "EC-P256",
   phases: Schedule = tenDays,
 ): Promise<OpenAuthority> {
-  const { authority, extractablePrivateKey } = await NewAuthority.create(clusterLocal, key, phases);
+  const { authority, extractablePrivateKey } = await (phases === tenDays
+    ? authorityOf(key)
+    : NewAuthority.create(clusterLocal, key, phases));
   const algorithm = SignatureAlgorithm.of(authority.publicKey);
   return SigningAuthority.open(authority, webSigningKey(extractablePrivateKey, algorithm));
 }

@@ -1,4 +1,9 @@
-import { generateKeyPairSync, type KeyObject, sign } from "node:crypto";
+import {
+  generateKeyPairSync,
+  type KeyObject,
+  type KeyPairKeyObjectResult,
+  sign,
+} from "node:crypto";
 import { type Change, der, hex, type Octets } from "../der/mutation.ts";
 
 /** The AlgorithmIdentifiers of signatures (RFC 3279, RFC 4055, RFC 5758, RFC 8410). */
@@ -46,8 +51,13 @@ const generate = {
 
 export type SignerKind = keyof typeof generate;
 
+const made = new Map<SignerKind, KeyPairKeyObjectResult>();
+
+/** A new key; of RSA, whose keys are slow to find, one that was made before. */
 export function generateSigner(kind: SignerKind): CsrSigner {
-  const { privateKey, publicKey } = generate[kind]();
+  const pair = made.get(kind) ?? generate[kind]();
+  if (kind.startsWith("RSA")) made.set(kind, pair);
+  const { privateKey, publicKey } = pair;
   const spki = Buffer.from(publicKey.export({ type: "spki", format: "der" }));
   if (kind === "Ed25519") return { privateKey, spki, algorithm: "Ed25519", hash: null };
   const algorithm = kind.startsWith("EC") ? "ecdsa-with-SHA256" : "sha256WithRSAEncryption";
