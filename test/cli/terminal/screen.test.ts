@@ -5,30 +5,34 @@ import { screenOf } from "../../../src/cli/terminal/terminal.ts";
 
 const screen = import.meta.resolve("../../../src/cli/terminal/terminal.ts");
 
-/** What the program prints of a bad word on a stream, with an environment. */
-function printedWith(isTTY: boolean, environment: Readonly<Record<string, string>>): string {
+const red = "\u001b[31mx\u001b[39m";
+const [colours, dumb] = [{ TERM: "xterm-256color" }, { TERM: "dumb" }];
+
+/** What shows a bad word, in which environment, and how. */
+const shown: readonly (readonly [string, boolean, Readonly<Record<string, string>>, string])[] = [
+  ["a terminal with colours", true, colours, red],
+  ["a terminal with NO_COLOR", true, { ...colours, NO_COLOR: "1" }, "x"],
+  ["a dumb terminal", true, dumb, "x"],
+  ["a pipe", false, colours, "x"],
+  ["a pipe with FORCE_COLOR", false, { ...dumb, FORCE_COLOR: "1" }, red],
+];
+
+test("a terminal gets a word in its colour, and others plain", () => {
   const script = `
     import { WriteStream } from "node:tty";
     import { screenOf } from ${JSON.stringify(screen)};
     const { getColorDepth } = WriteStream.prototype;
-    const stream = Object.assign(process.stdout, ${isTTY} ? { isTTY: true, getColorDepth } : {});
-    stream.write(screenOf(stream, {}).styled("bad", "x"));`;
+    const { PATH } = process.env;
+    const words = ${JSON.stringify(shown)}.map(([what, isTTY, environment]) => {
+      process.env = { PATH, ...environment };
+      const stream = Object.create(process.stdout, { isTTY: { value: isTTY }, getColorDepth: { value: getColorDepth } });
+      return [what, screenOf(stream, {}).styled("bad", "x")];
+    });
+    console.log(JSON.stringify(words));`;
   const words = ["--input-type=module", "--no-warnings", "-e", script];
   const { PATH } = process.env;
-  const env = { PATH, ...environment };
-  return execFileSync(process.execPath, words, { env, encoding: "utf8" });
-}
-
-const red = "\u001b[31mx\u001b[39m";
-
-test.each([
-  ["a terminal with colours", true, { TERM: "xterm-256color" }, red],
-  ["a terminal with NO_COLOR", true, { TERM: "xterm-256color", NO_COLOR: "1" }, "x"],
-  ["a dumb terminal", true, { TERM: "dumb" }, "x"],
-  ["a pipe", false, { TERM: "xterm-256color" }, "x"],
-  ["a pipe with FORCE_COLOR", false, { TERM: "dumb", FORCE_COLOR: "1" }, red],
-] as const)("%s gets the word in its colour or plain", (_, isTTY, environment, shown) => {
-  expect(printedWith(isTTY, environment)).toBe(shown);
+  const text = execFileSync(process.execPath, words, { env: { PATH }, encoding: "utf8" });
+  expect(JSON.parse(text)).toEqual(shown.map(([what, , , word]) => [what, word]));
 });
 
 test.each<[{ isTTY?: boolean; columns?: number }, string | undefined, number]>([

@@ -25,24 +25,21 @@ async function startScript(act: string) {
   return { child, exit: once(child, "exit"), said };
 }
 
-test.each([
-  ["SIGINT", 130],
-  ["SIGTERM", 143],
-] as const)("%s ends a verb with a sentence, and after its clean-up", async (signal, code) => {
+test("a signal ends a verb with a sentence, and after its clean-up", async () => {
   const { child, exit, said } = await startScript('explainingSignals(terminal, "look at it");');
-  child.kill(signal);
-  expect(await exit).toEqual([code, null]);
+  child.kill("SIGINT");
+  expect(await exit).toEqual([130, null]);
   const [out, sentence] = await said;
-  expect(sentence).toBe(`rampart: interrupted by ${signal}: look at it\n`);
+  expect(sentence).toBe("rampart: interrupted by SIGINT: look at it\n");
   expect(out).toContain("cleaned up");
 });
 
-test.each(["SIGINT", "SIGTERM"] as const)("%s ends what has not asked as ever", async (signal) => {
+test("a signal ends what has not asked as ever", async () => {
   const { child, exit, said } = await startScript(
     'explainingSignals(terminal, "x")[Symbol.dispose]();',
   );
-  child.kill(signal);
-  expect(await exit).toEqual([null, signal]);
+  child.kill("SIGTERM");
+  expect(await exit).toEqual([null, "SIGTERM"]);
   expect((await said)[1]).toBe("");
 });
 

@@ -26,12 +26,13 @@ export class MemoryTerminal extends Terminal {
     this.#parts = parts;
   }
 
-  /** A terminal on which `rampart` has run with these words. */
+  /** A terminal on which `rampart` has run with these words. @param keys What somebody has typed meanwhile. */
   static async ran(
     words: readonly string[],
-    options?: MemoryTerminalOptions,
+    { keys = "", ...options }: MemoryTerminalOptions & { readonly keys?: string } = {},
   ): Promise<MemoryTerminal> {
     const terminal = new MemoryTerminal(options);
+    terminal.type(keys);
     await runCommand([...words], terminal);
     return terminal;
   }

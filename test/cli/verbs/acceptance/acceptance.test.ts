@@ -38,7 +38,7 @@ const rowsIn = (printed: string): Readonly<Record<string, string>> => {
 
 test("looks at the store, the cron and the checkup where the configuration is named", async () => {
   const toml = serveToml(played.storeDirectory, {
-    PROPAGATION_INTERVAL: "0s",
+    PROPAGATION_INTERVAL: "10s",
     ISSUERS: [{ issuer: "https://a.test" }],
   });
   const config = await played.file("rampart.toml", toml);

@@ -2,7 +2,6 @@ import { writeFile } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import { join } from "node:path";
-import { runCommand } from "../../../../src/cli/rampart.ts";
 import type { Fetch } from "../../../../src/foundation/fetch.ts";
 import { NodeFetch } from "../../../../src/program/http/http-client.ts";
 import { readerToken } from "../../../contract/log/log-values.ts";
@@ -79,14 +78,17 @@ async function startBetween() {
 export async function startPlayedCa(values: Readonly<Record<string, unknown>> = {}) {
   const between = await startBetween();
   const KEK = randomKek();
-  const ca = await serveCa({
+  const complete = {
     KEK,
     SERVING_NAMES: ["localhost"],
     CRL: "on",
     JWT_ISSUER: between.origin,
     ISSUERS: [{ issuer, jwks: jwksOf(key), jwt_audiences: ["*"] }],
+    // Nothing changes the store, which need not be loaded for each call.
+    PROPAGATION_INTERVAL: "10s",
     ...values,
-  });
+  };
+  const ca = await serveCa(complete, undefined, "nobody");
   const folder = await lastingFolder();
   const file = async (name: string, text: string): Promise<string> => {
     await writeFile(join(folder, name), text);
@@ -101,16 +103,14 @@ export async function startPlayedCa(values: Readonly<Record<string, unknown>> = 
   /** @param keys What somebody types at a terminal; without any, there is none. */
   const type = async (
     words: readonly string[],
-    {
-      clock = () => new Date(),
-      keys = "",
-    }: { clock?: (() => Date) | undefined; keys?: string } = {},
+    { clock, keys = "" }: { clock?: (() => Date) | undefined; keys?: string } = {},
   ) => {
     const environment = { RAMPART_LOG_TOKEN: readerToken, KEK };
-    const terminal = new MemoryTerminal({ environment, clock, isTTY: keys !== "" });
-    terminal.type(keys);
-    await runCommand(["acceptance", "--token-file", tokenFile, "--wait", "1s", ...words], terminal);
-    return terminal;
+    const options = { environment, isTTY: keys !== "", ...(clock && { clock }), keys };
+    return MemoryTerminal.ran(
+      ["acceptance", "--token-file", tokenFile, "--wait", "1s", ...words],
+      options,
+    );
   };
   return {
     token,

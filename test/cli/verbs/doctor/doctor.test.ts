@@ -1,50 +1,48 @@
-import { generateKeyPairSync } from "node:crypto";
 import { chmod, chown, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Command } from "commander";
+import { stringify } from "smol-toml";
 import { beforeEach, describe, expect, test } from "vitest";
 import { rampart } from "../../../../src/cli/rampart.ts";
-import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
 import { doctorCommand } from "../../../../src/cli/verbs/doctor/doctor.ts";
 import type { Judgement } from "../../../../src/cli/verbs/doctor/examination.ts";
 import { keyExchangeFindings } from "../../../../src/cli/verbs/doctor/machine-findings.ts";
 import { OperatorError } from "../../../../src/foundation/errors.ts";
 import { Runtime } from "../../../../src/program/runtime.ts";
 import type { FindingName } from "../../../../src/status/finding.ts";
+import { createTokenKey, jwksOf } from "../../../testkit/callers/tokens.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { startLoopbackServer } from "../../../testkit/network/loopback-server.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
-import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
+import { Operator } from "../../operator.ts";
 
 const founded = new Date("2026-11-21T12:00:00Z");
 const later = (hours: number): Date => new Date(founded.getTime() + hours * 3_600_000);
+const jwks = jwksOf(await createTokenKey("ES256", "a"));
+const issuers = stringify({ ISSUERS: [{ issuer: "https://a.test", jwks }] });
 
-/** The monitoring port is of no program: `world-findings.test.ts` asks one. */
-const lengths =
-  'MONITORING_LISTEN = "127.0.0.1:0"\nPROPAGATION_INTERVAL = "30s"\nMAX_WORKLOAD_CERT_TTL = "24h"';
-let folder: string;
-let kek: string;
-let issuer: string;
+let operator: Operator;
 
-const config = () => join(folder, "rampart.toml");
-const store = () => join(folder, "store");
-const configure = (...lines: readonly string[]) =>
+const config = () => operator.config;
+const store = () => operator.file("store");
+
+/** Writes a configuration that is complete but for a port of monitoring: `world-findings.test.ts` asks one. */
+const configure = (line = "", tables = issuers) =>
   writeFile(
     config(),
-    [`STORE_DIRECTORY = ${JSON.stringify(store())}`, lengths, ...lines].join("\n"),
+    `STORE_DIRECTORY = ${JSON.stringify(store())}
+MONITORING_LISTEN = "127.0.0.1:0"
+PROPAGATION_INTERVAL = "30s"
+MAX_WORKLOAD_CERT_TTL = "24h"
+TRUST_DOMAIN = "mesh.test"
+${line}
+${tables}`,
   );
 
-/** The terminal of the last verb. */
-let terminal: MemoryTerminal;
-let environment: Record<string, string>;
-
-function terminalAt(now: Date): MemoryTerminal {
-  terminal = new MemoryTerminal({ environment, clock: () => now });
-  return terminal;
+function doctor(now: Date, ...words: readonly string[]): Promise<string> {
+  operator.now = now;
+  return operator.run(doctorCommand, words);
 }
-
-const authority = (now: Date, ...words: readonly string[]) =>
-  terminalAt(now).run(authorityCommand, [...words, "-c", config()]);
 
 interface Report {
   readonly worst?: string;
@@ -52,8 +50,7 @@ interface Report {
 }
 
 async function examined(now: Date = later(1)): Promise<Report> {
-  const told = await terminalAt(now).run(doctorCommand, ["--json", "-c", config()]);
-  const report: Report = JSON.parse(told);
+  const report: Report = JSON.parse(await doctor(now, "--json"));
   for (const { remedy } of report.findings) await requireTypable(remedy);
   return report;
 }
@@ -82,37 +79,29 @@ const namesAt = async (now?: Date): Promise<FindingName[]> =>
     .filter((name) => name !== "cluster-not-inspected" && name !== "node-version");
 
 beforeEach(async () => {
-  folder = await temporaryFolder();
-  kek = randomKek();
-  environment = { KEK: kek };
-  const { publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
-  const { kty, crv, x, y } = publicKey.export({ format: "jwk" });
-  issuer = `TRUST_DOMAIN = "mesh.test"
-[[ISSUERS]]
-issuer = "https://a.test"
-jwks = { keys = [{ kty = "${kty}", crv = "${crv}", x = "${x}", y = "${y}", kid = "a" }] }`;
-  await configure(issuer);
-  await authority(founded, "init", "--yes");
+  operator = await Operator.create(founded);
+  await configure();
+  await operator.authority("init", "--yes");
 });
 
 describe("a healthy CA", () => {
   test("has no finding, and the checkup ends with 0", async () => {
     expect(await namesAt()).toEqual([]);
-    expect(terminal.exitCode).toBe(Runtime.faults().length === 0 ? 0 : 3);
+    expect(operator.terminal.exitCode).toBe(Runtime.faults().length === 0 ? 0 : 3);
   });
 
   test("is as it was afterwards", async () => {
-    const before = await readdir(folder, { recursive: true });
+    const files = () => readdir(operator.file("."), { recursive: true });
+    const before = await files();
     await examined();
-    expect(await readdir(folder, { recursive: true })).toEqual(before);
+    expect(await files()).toEqual(before);
   });
 
   test("is told of in sentences, and asked what it says of itself, unless the checkup is offline", async () => {
     const { origin, requests } = await startLoopbackServer((_, response) => response.end("{}"));
     const text = await readFile(config(), "utf8");
     await writeFile(config(), text.replace("127.0.0.1:0", new URL(origin).host));
-    const told = await terminalAt(later(1)).run(doctorCommand, ["--offline", "-c", config()]);
-    expect(told).toContain(`Looked at the files in ${store()}.`);
+    expect(await doctor(later(1), "--offline")).toContain(`Looked at the files in ${store()}.`);
     expect(requests).toEqual([]);
     expect(await namesAt()).toEqual(["ca-away"]);
     expect(requests).toEqual(["/readyz"]);
@@ -120,7 +109,7 @@ describe("a healthy CA", () => {
 
   test("has the findings of its signers under their names, and of nobody else's", async () => {
     const callers = '[{ issuer = "https://a.test", namespaces = ["*"], accounts = ["*"] }]';
-    await configure(`SIGNERS = [{ name = "team-a", callers = ${callers} }]`, issuer);
+    await configure(`SIGNERS = [{ name = "team-a", callers = ${callers} }]`);
     const { findings } = await examined();
     const [empty] = findings.filter(({ name }) => name === "store-empty");
     expect(empty?.what).toMatch(/^Signer team-a: /);
@@ -133,7 +122,7 @@ describe("a store whose authority another KEK has sealed", () => {
     ["with the same id", "k1", "Compare the value of KEK with the copy"],
     ["with another id", "k2", "Set the KEK that sealed it"],
   ])("is not empty: a KEK %s is compared, and no authority is made", async (_, id, remedy) => {
-    environment = { KEK: randomKek(id) };
+    operator.terminal.setVariable("KEK", randomKek(id));
     expect(await namesAt()).toEqual(["nothing-signs", "record-refused"]);
     const { findings } = await examined();
     const [refused, nothing] = ["record-refused", "nothing-signs"].map((name) =>
@@ -149,7 +138,7 @@ describe("a store whose authority another KEK has sealed", () => {
 
 describe("a CA that is not well", () => {
   test("has every fault of its configuration named, the first too", async () => {
-    await configure('CRL = "maybe"', 'BUNDLE_WAIT = "x"', issuer);
+    await configure('CRL = "maybe"\nBUNDLE_WAIT = "x"');
     const { findings } = await examined();
     const fault = findings.find(({ name }) => name === "configuration-invalid");
     expect(fault?.what).toMatch(/^[A-Z_]+: .*; [A-Z_]+: /);
@@ -157,18 +146,8 @@ describe("a CA that is not well", () => {
   });
 
   test.each<[FindingName, string, () => Promise<unknown>, Date?]>([
-    ["kek-missing", "without its KEK", async () => Reflect.deleteProperty(environment, "KEK")],
-    ["configuration-invalid", "with a key that nobody knows", () => configure("X = 1", issuer)],
-    [
-      "configuration-example",
-      "with the example issuer",
-      () => configure(issuer.replace("https://a.test", "https://issuer.example.com")),
-    ],
-    [
-      "issuer-unreachable",
-      "with an issuer that does not answer",
-      () => configure('TRUST_DOMAIN = "mesh.test"\n[[ISSUERS]]\nissuer = "https://127.0.0.1:9"'),
-    ],
+    ["kek-missing", "without its KEK", async () => operator.terminal.setVariable("KEK", undefined)],
+    ["configuration-invalid", "with a key that nobody knows", () => configure("X = 1")],
     [
       "record-not-private",
       "with a record that everybody may read",
@@ -190,18 +169,19 @@ describe("a CA that is not well", () => {
       "whose folder this user cannot reach",
       async () => {
         // For root, no folder is forbidden; a circle of links is.
-        await symlink("circle", join(folder, "circle"));
+        await symlink("circle", operator.file("circle"));
         const text = await readFile(config(), "utf8");
-        await writeFile(config(), text.replace(store(), join(folder, "circle/store")));
+        await writeFile(config(), text.replace(store(), operator.file("circle/store")));
       },
     ],
     [
       "next-step-due",
       "whose next intermediate is not there",
-      () => configure('AUTHORITY_ROOT = "offline"', issuer),
+      () => configure('AUTHORITY_ROOT = "offline"'),
       later(95),
     ],
   ])("has %s %s", async (name, _, make, now) => {
+    const kek = operator.terminal.environment["KEK"];
     await make();
     const { findings } = await examined(now);
     expect(findings.map((each) => each.name)).toContain(name);
@@ -223,11 +203,11 @@ describe("a CA that is not well", () => {
   test("is told of by the exit code", async () => {
     await chmod(store(), 0o755);
     await examined();
-    expect(terminal.exitCode).toBe(3);
+    expect(operator.terminal.exitCode).toBe(3);
     await rm(store(), { recursive: true });
-    await configure('INCEPTION_DATE = "2026-01-01"', issuer);
+    await configure('INCEPTION_DATE = "2026-01-01"');
     expect((await examined()).worst).toBe("error");
-    expect(terminal.exitCode).toBe(4);
+    expect(operator.terminal.exitCode).toBe(4);
   });
 });
 
@@ -235,7 +215,7 @@ test.each(["2026-01-01", founded.toISOString().slice(0, 10), undefined])(
   "a store that may have lost its records with the inception date %s is restored before a new CA is made",
   async (date) => {
     await rm(store(), { recursive: true });
-    await configure(date === undefined ? "" : `INCEPTION_DATE = "${date}"`, issuer);
+    await configure(date === undefined ? "" : `INCEPTION_DATE = "${date}"`);
     const { findings } = await examined(founded);
     const remedies = findings.filter(({ remedy }) => remedy.includes("For a new CA"));
     expect(remedies).not.toEqual([]);
@@ -249,9 +229,9 @@ describe("examples of wrangler.toml", () => {
     ['id = "0123456789abcdef0123456789abcdef"', "KV namespace"],
     ['routes = [{ pattern = "ca.example.com", custom_domain = true }]', "routes"],
   ])("%s is found", async (line, word) => {
-    await configure(issuer, `# ${line}`);
+    await configure(`# ${line}`);
     expect(await namesAt()).toEqual([]);
-    await configure(line, issuer);
+    await configure(line);
     const { findings } = await examined();
     expect(findings.map(({ what }) => what).join()).toContain(word);
   });
@@ -259,19 +239,20 @@ describe("examples of wrangler.toml", () => {
 
 test("each finding says what it was judged by: the configuration, the store, or those who were asked", async () => {
   await chmod(store(), 0o755);
-  await configure('ISSUERS = [{ issuer = "https://issuer.example.com" }]');
+  await configure("", 'ISSUERS = [{ issuer = "https://issuer.example.com" }]');
   const { findings } = await examined();
   const sources = new Map(findings.map(({ name, source }) => [name, source]));
   expect(sources.get("configuration-example")).toBe("rampart.toml and the environment");
   expect(sources.get("record-not-private")).toBe(`files in ${store()}`);
   expect(sources.get("issuer-unreachable")).toBe("issuers and clusters, asked now");
-  const told = await terminalAt(later(1)).run(doctorCommand, ["--offline", "-c", config()]);
-  expect(told).toContain("Judged by: rampart.toml and the environment");
+  expect(await doctor(later(1), "--offline")).toContain(
+    "Judged by: rampart.toml and the environment",
+  );
 });
 
 test("a configuration that does not exist is no finding", async () => {
-  const missing = terminalAt(founded).run(doctorCommand, ["-c", join(folder, "none.toml")]);
-  await expect(missing).rejects.toThrow(OperatorError);
+  const missing = ["-c", operator.file("none.toml")];
+  await expect(operator.terminal.run(doctorCommand, missing)).rejects.toThrow(OperatorError);
 });
 
 test("finds a runtime without a post-quantum key exchange", () => {

@@ -6,13 +6,14 @@ import { expect, test } from "vitest";
 import { packageName, projectFiles } from "../../../../src/cli/verbs/init/init.ts";
 import { wranglerToml } from "../../../../src/cli/verbs/init/wrangler-toml.ts";
 import { wranglerVersion } from "../../../../src/cli/versions.ts";
-import { build, version } from "../../../../src/foundation/build.ts";
+import { version } from "../../../../src/foundation/build.ts";
 import { run } from "../../../testkit/programs/child-process.ts";
 import {
   createOperatorFolder,
   rampart,
   rampartHere,
 } from "../../../testkit/programs/command-line.ts";
+import { program } from "../../../testkit/programs/rampart-process.ts";
 
 const manifest = JSON.parse(readFileSync(resolve("package.json"), "utf8"));
 const fileOf = (path: string, name = "my-ca"): string =>
@@ -111,7 +112,6 @@ test("rampart init refuses a folder that is not empty, and a file in its place, 
 
 test("rampart init that cannot write leaves no folder of its own, and an empty one empty", async () => {
   const { path } = await createOperatorFolder();
-  const program = resolve("src/cli/main.ts");
   await mkdir(join(path, "mine"));
   for (const folder of ["a/b", "mine"]) {
     // No process writes an octet into a file: as on a full disk.
@@ -135,13 +135,4 @@ test("rampart init --package has npm install that file, and refuses what is no f
   expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
   expect(stderr).toMatch(/^rampart: --package: \S+home is not a file\n$/);
   expect(await readdir(folder.path)).not.toContain("b");
-});
-
-test("rampart --version prints version and commit alone", async () => {
-  const folder = await createOperatorFolder();
-  expect(await rampart(folder, "--version")).toEqual({
-    code: 0,
-    stdout: `${build}\n`,
-    stderr: "",
-  });
 });

@@ -11,6 +11,7 @@ import {
   createOperatorFolder,
   rampart,
 } from "../../../testkit/programs/command-line.ts";
+import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 
 const pod = { POD_NAMESPACE: "foo", SERVICE_ACCOUNT: "bar" };
 
@@ -48,12 +49,10 @@ test("a proxy that Node runs has WebAssembly, where its agent does without machi
 test.each(["run", "bootstrap", "status"])(
   "`rampart agent %s` names every fault of its environment, and shows no stack",
   async (verb) => {
-    const { code, stdout, stderr } = await run(`agent ${verb}`, {
-      SECRET_TTL: "1 day",
-      TRUST_DOMAIN: "UPPER",
-    });
-    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
-    expect(stderr).toMatch(/^rampart: SECRET_TTL: .*\n +TRUST_DOMAIN: .*\n$/);
+    const environment = { ...pod, SECRET_TTL: "1 day", TRUST_DOMAIN: "UPPER" };
+    const { exitCode, printed, said } = await MemoryTerminal.ran(["agent", verb], { environment });
+    expect([exitCode, printed]).toEqual([1, ""]);
+    expect(said).toMatch(/^rampart: SECRET_TTL: .*\n +TRUST_DOMAIN: .*\n$/);
   },
 );
 

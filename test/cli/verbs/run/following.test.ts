@@ -25,7 +25,7 @@ test("SIGHUP ends no program that starts, and reads no pipe a second time", asyn
   expect(await child.ended).toMatchObject({ exitCode: 0 });
 });
 
-test.each(["serve", "gateway", "distribute", "signer"])(
+test.each(["gateway", "distribute", "signer"])(
   "SIGHUP does not end %s while it waits for its configuration",
   async (verb) => {
     const config = join(await temporaryFolder(), "program.toml");

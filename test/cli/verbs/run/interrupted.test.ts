@@ -2,12 +2,12 @@ import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { constants } from "node:fs";
 import { open, readdir, writeFile } from "node:fs/promises";
-import { type AddressInfo, createServer } from "node:net";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { expect, onTestFinished, test } from "vitest";
 import { rampart } from "../../../../src/cli/rampart.ts";
-import { OperatorError } from "../../../../src/foundation/errors.ts";
+import { randomKek } from "../../../testkit/configuration.ts";
 import type { Ended } from "../../../testkit/programs/child-process.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import {
@@ -40,18 +40,18 @@ const whole = await rampart("", new MemoryTerminal());
 const others: Readonly<Record<string, string | undefined>> = {
   "cluster enrol": "--kubeconfig FIFO",
   "agent status": "SERVER",
-  acceptance: "--url https://SERVER --token-file token",
+  acceptance: "--url https://SERVER --token-file FOLDER/token",
   "certificate inspect": "http://SERVER/bundle.pem",
-  "certificate request": "--url http://SERVER --token-file token --out certificate",
+  "certificate request": "--url http://SERVER --token-file FOLDER/token --out FOLDER/certificate",
   "log tail": "--url http://SERVER/log/0",
   "log search": "--url http://SERVER/log/0",
   "log check": "--url http://SERVER/log/0",
-  "log deletable": "--before 1d --dir copy --url http://SERVER/log/0",
+  "log deletable": "--before 1d --dir FOLDER/copy --url http://SERVER/log/0",
   "log prove": "0 --url http://SERVER/log/0",
-  "log follow": "--dir copy --url http://SERVER/log/0",
+  "log follow": "--dir FOLDER/copy --url http://SERVER/log/0",
   // Its own certificate would have to be there first.
   "log verify": undefined,
-  "policy replay": "FIFO --dir copy",
+  "policy replay": "FIFO --dir FOLDER/copy",
   "policy test": "FIFO",
   "issuer enrol": undefined,
   "kek new": undefined,
@@ -80,7 +80,6 @@ const waits = verbsOf(whole)
   .filter(([verb]) => !programs.includes(verb))
   .map(([verb, command]) => ({
     verb,
-    noun: verb.split(" ")[0] ?? "",
     isKnown: verb in others || hasConfiguration(command),
     words: verb in others ? others[verb] : requiredWords(command),
   }));
@@ -101,81 +100,103 @@ const interrupted = (signal: keyof typeof codes): Ended => ({
   ),
 });
 
-/** Opens a pipe for writing, which fails until somebody reads it. */
-const opened = (fifo: string) => open(fifo, constants.O_WRONLY | constants.O_NONBLOCK);
+/** What a verb waits for in a test. */
+interface Waited {
+  readonly folder: string;
+  readonly port: number;
+  /** Resolves once the verb waits. @returns What ends its wait by a fault. */
+  readonly reached: (words: string) => Promise<() => Promise<void>>;
+}
 
-/** These read their configuration without a session. */
-const alone = ["authority root", "kek unwrap"];
+/** A folder with a pipe and a token, and a server that never answers. */
+async function whatIsWaitedFor(): Promise<Waited> {
+  const folder = await temporaryFolder();
+  const fifo = join(folder, "fifo.toml");
+  execFileSync("mkfifo", [fifo]);
+  await writeFile(join(folder, "token"), "a.b.c");
+  const sockets: Socket[] = [];
+  const server = createServer((socket) => void sockets.push(socket.on("error", () => {})));
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const hangUp = async (): Promise<void> => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  };
+  onTestFinished(hangUp);
+  const { port } = server.address() as AddressInfo;
+  const reached = async (words: string) => {
+    if (words.includes("SERVER")) {
+      if (sockets.length === 0) await once(server, "connection");
+      return hangUp;
+    }
+    const pipe = await eventually(() => open(fifo, constants.O_WRONLY | constants.O_NONBLOCK));
+    return async () => {
+      // Nobody reads it after the end of a process.
+      await pipe.writeFile("= no TOML").catch(() => {});
+      await pipe.close();
+    };
+  };
+  return { folder, port, reached };
+}
 
-const isInSession = ({ verb }: { readonly verb: string }): boolean =>
-  !(verb in others) && !alone.includes(verb);
+/** The words that somebody types, and the environment. */
+function typed(verb: string, words: string, { folder, port }: Waited) {
+  const filled = words
+    .replaceAll("FIFO", join(folder, "fifo.toml"))
+    .replaceAll("FOLDER", folder)
+    .replaceAll("SERVER", `127.0.0.1:${port}`);
+  const line = words === "SERVER" ? verb : `${verb} ${filled}`;
+  return { words: line.split(" "), environment: { RAMPART_STATUS_ADDR: `127.0.0.1:${port}` } };
+}
 
-/** One verb of a noun shows by a signal what the others show by their session. */
-const isInProcess = (each: (typeof waits)[number], i: number): boolean =>
-  isInSession(each) &&
-  i > waits.findIndex(({ noun, verb }) => noun === each.noun && isInSession({ verb }));
+/** A copy of a log stays. */
+const tracesIn = async (folder: string): Promise<readonly string[]> =>
+  (await readdir(folder)).filter((name) => !/^(?:copy|fifo\.toml|token)$/.test(name));
 
-const waiting = waits
-  .filter((each, i) => each.words !== undefined && !isInProcess(each, i))
-  .map(({ verb, words = "" }, i) => [verb, signals[i % 2] ?? "SIGINT", words] as const);
+/** One verb of each way to wait, which a signal ends as a process. */
+const ended = new Map<string, keyof typeof codes>([
+  ["authority list", "SIGINT"],
+  ["cluster enrol", "SIGTERM"],
+  ["log follow", "SIGINT"],
+  ["acceptance", "SIGTERM"],
+]);
+const waiting = waits.flatMap(({ verb, words }) =>
+  words === undefined ? [] : [{ verb, words, signal: ended.get(verb) }],
+);
 
-test.each(waiting)(
-  "%s ends with a sentence and no trace by %s while it waits",
-  async (verb, signal, words) => {
-    const folder = await temporaryFolder();
-    const fifo = join(folder, "fifo.toml");
-    execFileSync("mkfifo", [fifo]);
-    await writeFile(join(folder, "token"), "a.b.c");
-    const server = createServer().listen(0, "127.0.0.1");
-    onTestFinished(() => void server.close());
-    await once(server, "listening");
-    server.on("connection", (socket) => socket.on("error", () => {}));
-    const { port } = server.address() as AddressInfo;
-    const { send, ended } = startRampart(
-      [...verb.split(" "), ...words.split(" ")]
-        .map((word) => word.replace("FIFO", fifo).replace("SERVER", `127.0.0.1:${port}`))
-        .filter((word) => words !== "SERVER" || !word.startsWith("127.")),
-      { RAMPART_STATUS_ADDR: `127.0.0.1:${port}` },
-      { folder },
-    );
-    const isWaiting = words.includes("SERVER")
-      ? once(server, "connection")
-      : eventually(() => opened(fifo));
-    const reached = await Promise.race([isWaiting, ended]);
-    send(signal);
-    expect(await ended).toEqual(interrupted(signal));
-    if ("close" in reached) await reached.close();
-    // `log follow` keeps its copy.
-    const left = (await readdir(folder)).filter((name) => name !== "copy");
-    expect(left.toSorted()).toEqual(["fifo.toml", "token"]);
+test.each(waiting.filter(({ signal }) => signal))(
+  "$verb ends with a sentence and no trace by $signal while it waits",
+  async ({ verb, words, signal = "SIGINT" }) => {
+    const waited = await whatIsWaitedFor();
+    const { folder } = waited;
+    const { words: all, environment } = typed(verb, words, waited);
+    const child = startRampart(all, environment, { folder });
+    const reached = await Promise.race([waited.reached(words), child.ended]);
+    child.send(signal);
+    expect(await child.ended).toEqual(interrupted(signal));
+    if (reached instanceof Function) await reached();
+    expect(await tracesIn(folder)).toEqual([]);
   },
 );
 
-// A session explains signals, as the tests above show of a verb of each noun.
-test.each(waits.filter(isInProcess))(
-  "$verb waits for its configuration in a session, and leaves signals to that",
-  async ({ verb, noun, words = "" }) => {
-    const folder = await temporaryFolder();
-    const fifo = join(folder, "fifo.toml");
-    execFileSync("mkfifo", [fifo]);
+/** These read their configuration without a session. */
+const alone = /^(?:authority root|cluster check|doctor|kek (?:un)?wrap|policy explain)$/;
+const isInSession = (verb: string): boolean => !(verb in others) && !alone.test(verb);
+
+// A session explains signals, and leaves those of a verb without one to the program, as the processes above show.
+test.each(waiting.filter(({ signal }) => !signal))(
+  "$verb has signals explained by its session alone while it waits, and leaves no trace",
+  async ({ verb, words }) => {
+    const waited = await whatIsWaitedFor();
+    const { words: all, environment } = typed(verb, words, waited);
     const listeners = () => signals.map((name) => process.listenerCount(name));
     const before = listeners();
-    const program = await rampart(noun, new MemoryTerminal());
-    const typed = [...verb.split(" "), ...words.split(" ")];
-    const ended = program
-      .parseAsync(
-        typed.map((word) => word.replace("FIFO", fifo)),
-        { from: "user" },
-      )
-      .catch((error: unknown) => error);
-    const reached = await Promise.race([eventually(() => opened(fifo)), ended]);
-    if (!(reached instanceof Object && "writeFile" in reached)) throw reached;
-    expect(listeners()).toEqual(before.map((count) => count + 1));
-    expect(await readdir(folder)).toEqual(["fifo.toml"]);
-    const pipe = reached as Awaited<ReturnType<typeof opened>>;
-    await pipe.writeFile("= no TOML");
-    await pipe.close();
-    expect(await ended).toBeInstanceOf(OperatorError);
+    const running = MemoryTerminal.ran(all, { environment: { KEK: randomKek(), ...environment } });
+    const reached = await Promise.race([waited.reached(words), running]);
+    if (!(reached instanceof Function)) throw new Error(`it did not wait: ${reached.said}`);
+    expect(listeners()).toEqual(before.map((count) => count + (isInSession(verb) ? 1 : 0)));
+    expect(await tracesIn(waited.folder)).toEqual([]);
+    await reached();
+    expect((await running).exitCode).toBeGreaterThan(0);
     expect(listeners()).toEqual(before);
   },
 );
