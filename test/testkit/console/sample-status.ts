@@ -48,6 +48,15 @@ const root: AuthorityStatus = {
   fingerprint: hex(12, 64),
 };
 
+const rootOf = (seed: number, from: number, until: number, subject = "O=mesh.example.com") => ({
+  subject,
+  fingerprint: hex(seed, 64),
+  notBefore: at(from),
+  notAfter: at(until),
+});
+
+const delivery = { sequence: 1, fault: undefined };
+
 const calls = (issued: number, refused: number) => ({ issued, refused, failed: 0 });
 
 const hours = Array.from({ length: 24 }, (_, i) => ({
@@ -80,54 +89,22 @@ export const sampleStatus: CaStatus = {
   trustBundle: {
     sequence: 1_795_340_000_000,
     roots: [
-      {
-        subject: "O=mesh.example.com",
-        fingerprint: hex(4, 64),
-        notBefore: at(-420),
-        notAfter: at(32),
-      },
-      {
-        subject: "O=mesh.example.com",
-        fingerprint: hex(6, 64),
-        notBefore: at(-148),
-        notAfter: at(304),
-      },
-      {
-        subject: "CN=Old mesh root, O=Example Ltd",
-        fingerprint: hex(12, 64),
-        notBefore: at(-700),
-        notAfter: at(2900),
-      },
-      {
-        subject: "O=mesh.example.com",
-        fingerprint: hex(9, 64),
-        notBefore: at(-2),
-        notAfter: at(450),
-      },
+      rootOf(4, -420, 32),
+      rootOf(6, -148, 304),
+      rootOf(12, -700, 2900, "CN=Old mesh root, O=Example Ltd"),
+      rootOf(9, -2, 450),
     ],
   },
   clusters: [
     {
       name: "prod-eu-1",
       delivery: "complete",
-      progress: {
-        sequence: 1,
-        namespaces: 214,
-        delivered: 214,
-        since: at(-1.98),
-        fault: undefined,
-      },
+      progress: { ...delivery, namespaces: 214, delivered: 214, since: at(-1.98) },
     },
     {
       name: "prod-us-1",
       delivery: "pending",
-      progress: {
-        sequence: 1,
-        namespaces: 180,
-        delivered: 171,
-        since: undefined,
-        fault: undefined,
-      },
+      progress: { ...delivery, namespaces: 180, delivered: 171, since: undefined },
     },
     { name: "edge-sites", delivery: "elsewhere" },
   ],
@@ -189,11 +166,7 @@ export const sampleStatus: CaStatus = {
     clusters: [
       { cluster: "", lastHour: calls(0, 3), lastDay: calls(0, 288) },
       { cluster: "edge-sites", lastHour: calls(12, 0), lastDay: calls(310, 0) },
-      {
-        cluster: "prod-eu-1",
-        lastHour: calls(611, 1),
-        lastDay: calls(9_514, 40),
-      },
+      { cluster: "prod-eu-1", lastHour: calls(611, 1), lastDay: calls(9_514, 40) },
       { cluster: "prod-us-1", lastHour: calls(402, 0), lastDay: calls(6_402, 67) },
     ],
     hours,

@@ -1,4 +1,4 @@
-import { type ChildProcess, execFileSync } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
@@ -8,24 +8,14 @@ import { listenInPlaintext } from "../../../../src/node/http/listener.ts";
 import { origin, rpcPath } from "../../../contract/service-under-test.ts";
 import { createTokenKey, jwksOf } from "../../../testkit/callers/tokens.ts";
 import { createEventRecorder } from "../../../testkit/log/event-recorder.ts";
-import { type LogLine, parseLog } from "../../../testkit/log/log-lines.ts";
+import { parseLog } from "../../../testkit/log/log-lines.ts";
 import { connectHttp2 } from "../../../testkit/network/http2-client.ts";
 import { serveToml, startRampart } from "../../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 import { eventually } from "../../../testkit/time/eventually.ts";
 
-interface Running {
-  readonly child: ChildProcess;
-  readonly config: string;
-  readonly store: string;
-  /** The ports that the processes have logged, of those that ended, too. */
-  readonly ports: (what: "gRPC" | "monitoring") => number[];
-  readonly saysOnce: (text: string) => boolean;
-  readonly text: () => string;
-  readonly log: () => LogLine[];
-}
-
-async function startTwo(changes: object = {}): Promise<Running> {
+/** Starts `serve` with two processes. */
+async function startTwo(changes: object = {}) {
   const folder = await temporaryFolder();
   const config = join(folder, "rampart.toml");
   const store = join(folder, "store");
@@ -38,13 +28,16 @@ async function startTwo(changes: object = {}): Promise<Running> {
     child: rampart.process,
     config,
     store,
-    ports: (what) =>
+    /** The ports that the processes have logged, of those that ended, too. */
+    ports: (what: "gRPC" | "monitoring") =>
       [...text().matchAll(new RegExp(`"${what} on [^"]*:(\\d+)"`, "g"))].map(([, p]) => Number(p)),
-    saysOnce: (part) => text().split(part).length === 2,
+    saysOnce: (part: string) => text().split(part).length === 2,
     text,
     log: () => parseLog(text()),
   };
 }
+
+type Running = Awaited<ReturnType<typeof startTwo>>;
 
 /** The process ids of the children, by their numbers. */
 function processesOf({ child }: Running): Map<number, number> {

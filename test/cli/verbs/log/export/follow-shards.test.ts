@@ -224,15 +224,8 @@ async function collector(
   return { ...server, accepted, times };
 }
 
-interface SentRecord {
-  readonly attributes: readonly { readonly value: { readonly stringValue: string } }[];
-}
-
-interface SentLogs {
-  readonly resourceLogs: readonly {
-    readonly scopeLogs: readonly { readonly logRecords: readonly SentRecord[] }[];
-  }[];
-}
+type SentRecord = { readonly attributes: readonly { readonly value: { stringValue: string } }[] };
+type SentLogs = { resourceLogs: { scopeLogs: { logRecords: SentRecord[] }[] }[] };
 
 const recordsIn = ({ resourceLogs }: SentLogs): readonly SentRecord[] =>
   resourceLogs.flatMap(({ scopeLogs }) => scopeLogs.flatMap(({ logRecords }) => logRecords));
