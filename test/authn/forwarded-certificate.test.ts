@@ -181,11 +181,7 @@ describe("a gateway", () => {
 });
 
 test.each<[string, Caller, readonly string[]]>([
-  [
-    "is not listed",
-    callerOf({ namespace: "foo", name: "mallory" }, issuerA),
-    [certificate(barPem)],
-  ],
+  ["is not listed", callerOf({ namespace: "foo", name: "other" }, issuerA), [certificate(barPem)]],
   ["is another issuer's", callerOf(gateway, issuerB), [certificate(barPem)]],
   ["lost the header on its way", callerOf(gateway, issuerA), []],
 ])("nobody gets the identity of a gateway that %s", async (_, caller, forwarded) => {

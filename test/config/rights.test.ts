@@ -22,24 +22,13 @@ const account = (text: string): ServiceAccount => {
 
 const strangers = ["istio-system/other", "other/ztunnel", "istio-system/ztunnel/x", "/", ""];
 
-describe("an issuer without rights", () => {
+test("an issuer without rights vouches for every namespace, and nobody has more", () => {
   const rights = rightsOf({});
-
-  test("vouches for every namespace", () => {
-    expect(rights.mayVouchFor(account("foo/bar"))).toBe(true);
-  });
-
-  test("has no node proxy, and nobody who forwards identities", () => {
-    expect(rights.isNodeAccount(account("istio-system/ztunnel"))).toBe(false);
-    expect(rights.mayForwardIdentities?.(account("foo/gateway"))).toBe(false);
-  });
-
-  test.each(["gatewayNames", "clusterSigner", "intermediateRights"] as const)(
-    "has no %s to ask",
-    (right) => {
-      expect(rights[right]).toBeUndefined();
-    },
-  );
+  expect(rights.mayVouchFor(account("foo/bar"))).toBe(true);
+  expect(rights.isNodeAccount(account("istio-system/ztunnel"))).toBe(false);
+  expect(rights.mayForwardIdentities?.(account("foo/gateway"))).toBe(false);
+  for (const right of ["gatewayNames", "clusterSigner", "intermediateRights"] as const)
+    expect(rights[right]).toBeUndefined();
 });
 
 test("an issuer with subjects vouches within its namespaces, and has no right more", () => {
@@ -157,22 +146,17 @@ function mayUse(signer: SignerTable, issuer: string | undefined, account: Servic
 const shop = { namespace: "shop", name: "cart" };
 
 describe("a named signer", () => {
-  test("has the authorities of its own store", () => {
+  test("has the authorities of its own store, and does not exist without one", () => {
     const own: Authorities = { ...authorities };
-    const stores = new Map([
+    const both = new Map([
       ["a", authorities],
       ["b", own],
     ]);
-    const signers = namedSigners([table("a"), table("b")], stores);
-    expect([...signers.keys()]).toEqual(["a", "b"]);
-    expect(signers.get("b")?.authorities).toBe(own);
-  });
-
-  test("does not exist where the platform does not store it", () => {
-    expect(namedSigners([table("a"), table("b")], new Map([["b", authorities]])).has("a")).toBe(
-      false,
-    );
-    expect(namedSigners([table("a")], new Map())).toEqual(new Map());
+    const signersOf = (stores: typeof both) => namedSigners([table("a"), table("b")], stores);
+    expect([...signersOf(both).keys()]).toEqual(["a", "b"]);
+    expect(signersOf(both).get("b")?.authorities).toBe(own);
+    expect([...signersOf(new Map([["b", own]])).keys()]).toEqual(["b"]);
+    expect(signersOf(new Map())).toEqual(new Map());
   });
 
   test.each<[string, SignerTable["callers"][number], string | undefined, boolean]>([

@@ -78,10 +78,7 @@ describe("a table with subjects", () => {
     ["intermediates", { intermediates: [{ account: "a/b", trust_domain: "a.test" }] }],
     ["node_reach", { node_reach: "anywhere" }],
     ["node_checks", { node_checks: "claims" }],
-    [
-      "kubernetes",
-      { kubernetes: { server: "https://k.test", credential: "CLUSTER_CREDENTIAL_A" } },
-    ],
+    ["kubernetes", { kubernetes: { server: "https://k", credential: "CLUSTER_CREDENTIAL_A" } }],
   ])("has no %s", (key, changes) => {
     const faults = faultsOf({ ISSUERS: [table(changes)] });
     expect(faults).toContain(
@@ -211,11 +208,7 @@ describe("accounts that another issuer may vouch for", () => {
     ["in a namespace of it", ["ci"], table({}, byClaim)],
     ["in a namespace of its glob", ["c*"], table({}, byClaim)],
     ["where it has every namespace", ["*"], table({}, byClaim)],
-    [
-      "in a namespace that a claim chooses",
-      ["team-7"],
-      table({ namespaces: ["team-*"] }, byNamespace),
-    ],
+    ["in a namespace of a claim", ["team-7"], table({ namespaces: ["team-*"] }, byNamespace)],
     ["of another table of claims", ["ci"], table({}, byClaim)],
   ])("are given to no claim: %s", (what, namespaces, claiming) => {
     const other =

@@ -73,10 +73,7 @@ describe.each(["vault", "rampart"] as const)("a CA upstream of the kind %s", (ki
     ["certificates in another place", { certificates: [other.pem] }],
     ["data of another form", { data: "x", certChain: "x" }],
     ["a chain of numbers", { data: { certificate: 1 }, certChain: [1, 2] }],
-    [
-      "one certificate without its root",
-      { certChain: [other.pem], data: { ca_chain: [root.pem] } },
-    ],
+    ["a certificate without its root", { certChain: [other.pem], data: { ca_chain: [root.pem] } }],
     [
       "far too many",
       {

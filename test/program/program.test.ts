@@ -77,18 +77,6 @@ test("a begin that fails half-way ends what it has opened, in reverse order", as
   expect(ended).toEqual(["guard", "work", "store", "monitoring"]);
 });
 
-test("a begin that fails tells its failure and that of its clean-up", async () => {
-  const { context } = setUp();
-  const beginning = Program.begin(context, async ({ life }) => {
-    life.endsWith("work", () => Promise.reject(new Error("the work failed")));
-    throw new Error("the port is taken");
-  });
-  await expect(beginning).rejects.toMatchObject({
-    error: { message: "the work failed" },
-    suppressed: { message: "the port is taken" },
-  });
-});
-
 test("no program is ready while it ends, and says why, in its gauge too", async () => {
   const { context } = setUp();
   let beginning: Program | undefined;

@@ -33,34 +33,21 @@ function ask(rules: readonly object[], caller: Caller, asked: object = {}) {
 const short = { name: "short", then: { maximum_life: "60s" } };
 
 test.each<[string, object, Caller, object?]>([
-  [
-    "that a signer named nobody",
-    { holder: "unnamed" },
-    signer,
-    { product: serving, holder: undefined },
-  ],
+  ["that nobody was named", { holder: "unnamed" }, signer, { product: serving, holder: undefined }],
   [
     "whom a serving certificate is for",
     { account: "shop/cart" },
     signer,
     { product: serving, holder: cart },
   ],
-  [
-    "that one of several issuers is assumed",
-    { vouched: "assumed" },
-    { ...cart, mayBeProvedBy: issuers },
-  ],
+  ["that an issuer is assumed", { vouched: "assumed" }, { ...cart, mayBeProvedBy: issuers }],
   [
     "a life below none as none",
     { requestedSeconds: 0, grantedSeconds: 60 },
     cart,
     { requestedSeconds: -5n },
   ],
-  [
-    "nothing of that for others",
-    { holder: undefined, account: undefined, vouched: undefined },
-    cart,
-  ],
+  ["nothing of it for others", { holder: undefined, account: undefined, vouched: undefined }, cart],
 ])("an entry says %s", (_, evidence, caller, asked) => {
   expect(ask([short], caller, asked).decide().evidence).toMatchObject(evidence);
 });

@@ -20,6 +20,7 @@ import { refusalOf } from "../../testkit/refusal.ts";
 
 const [{ csrPem }, other] = [await createWorkload(), await createWorkload()];
 const metadata = { ImpersonatedIdentity: "spiffe://cluster.local/ns/foo/sa/bar" };
+const elsewhere = { metadata: { ImpersonatedIdentity: "spiffe://cluster.local/ns/a/sa/b" } };
 const asked: CertificateAsk = { csrPem, metadata, request: "uid-1" };
 
 const serialOf = ([leafPem = ""]: readonly string[]): string =>
@@ -110,10 +111,7 @@ describe("a request that a signer repeats", () => {
     ["another UID", { request: "uid-2" }],
     ["no UID", { request: undefined }],
     ["a UID that is too long", { request: "u".repeat(129) }],
-    [
-      "another identity",
-      { metadata: { ImpersonatedIdentity: "spiffe://cluster.local/ns/a/sa/b" } },
-    ],
+    ["another identity", elsewhere],
     ["another product", serving("a.foo.svc")],
     ["another lifetime", { requestedSeconds: 4000 }],
     ["another cluster", {}, "https://b.test"],
@@ -133,7 +131,7 @@ describe("a request that a signer repeats", () => {
   });
 
   test.each<[string, Partial<CertificateAsk>]>([
-    ["identity", { metadata: { ImpersonatedIdentity: "spiffe://cluster.local/ns/a/sa/b" } }],
+    ["identity", elsewhere],
     ["product", serving("a.foo.svc")],
   ])("gets no stored certificate of another %s", async (_, changes) => {
     const [first, second] = [await ask(), await ask(changes)];

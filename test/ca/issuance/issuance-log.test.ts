@@ -228,10 +228,7 @@ describe("an entry", () => {
     ["a certificate that is cut off", octets.slice(0, 5)],
     ["no JSON", octets.slice(0, 6)],
     ["other JSON", withJson("[]")],
-    [
-      "a field that no entry has",
-      withJson('{"at":"2026-11-21T12:00:00.250Z","proof":"token","x":1}'),
-    ],
+    ["an unknown field", withJson('{"at":"2026-11-21T12:00:00.250Z","proof":"token","x":1}')],
     ["an unknown proof", withJson('{"at":"2026-11-21T12:00:00.250Z","proof":"trust me"}')],
     ["no instant", withJson('{"proof":"token"}')],
     ["text that is no UTF-8", Uint8Array.of(...octets, 0xff)],

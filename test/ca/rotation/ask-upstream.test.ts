@@ -146,11 +146,7 @@ const certifying = (...more: readonly x509.Extension[]): UpstreamServer["behavio
 describe("an upstream", () => {
   test.for<[string, UpstreamServer["behaviour"], string]>([
     ["refuses", text(403, "{}"), "answered with status 403"],
-    [
-      "answers something else",
-      text(200, `{"errors":["${secret}"]}`),
-      "answered no certificate (data)",
-    ],
+    ["answers an error", text(200, `{"errors":["${secret}"]}`), "answered no certificate (data)"],
     [
       "answers with no certificate in the PEM",
       () => ({ data: { certificate: "-", ca_chain: [] } }),

@@ -23,6 +23,8 @@ const [inner, innerToo] = await Promise.all(
 const mute = await createCrlAuthority("O=cluster.local", { mayList: false });
 if (!a || !b || !stranger || !inner || !innerToo) throw new Error("an authority is missing");
 
+const after = (seconds: number) => addSeconds(crlTime, seconds);
+
 const mesh = (roots: readonly CrlAuthority[], ...below: CrlAuthority[]): MeshAuthorities => ({
   roots: roots.map(({ certificate }) => certificate),
   intermediates: below.map(({ certificate }) => certificate),
@@ -48,12 +50,12 @@ test("CRLs are not used while a root has none, and say which", async () => {
 
 test("CRLs stop being used some seconds before one runs out", async () => {
   const known = new MeshCrls();
-  const nextUpdate = addSeconds(crlTime, 60);
+  const nextUpdate = after(60);
   known.take([await listOf(a, { nextUpdate }), await listOf(b)], mesh([a, b]), crlTime);
   const { until } = known.usable(mesh([a, b]), crlTime);
-  expect(until).toEqual(addSeconds(crlTime, 55));
-  expect(known.usable(mesh([a, b]), addSeconds(crlTime, 54)).crls).toHaveLength(2);
-  const { crls, missing } = known.usable(mesh([a, b]), addSeconds(crlTime, 55));
+  expect(until).toEqual(after(55));
+  expect(known.usable(mesh([a, b]), after(54)).crls).toHaveLength(2);
+  const { crls, missing } = known.usable(mesh([a, b]), after(55));
   expect(crls).toEqual([]);
   expect(missing).toEqual([a.certificate]);
 });
@@ -76,18 +78,10 @@ test.each<[string, string, () => Promise<Awaited<ReturnType<typeof listOf>>>]>([
   [
     "with the same number and an earlier time",
     "number-backwards",
-    () => listOf(a, { number: 2, thisUpdate: addSeconds(crlTime, -7200) }),
+    () => listOf(a, { number: 2, thisUpdate: after(-7200) }),
   ],
-  [
-    "that has run out",
-    "not-current",
-    () => listOf(a, { number: 3, nextUpdate: addSeconds(crlTime, -1) }),
-  ],
-  [
-    "from the future",
-    "not-current",
-    () => listOf(a, { number: 3, thisUpdate: addSeconds(crlTime, 1) }),
-  ],
+  ["that has run out", "not-current", () => listOf(a, { number: 3, nextUpdate: after(-1) })],
+  ["from the future", "not-current", () => listOf(a, { number: 3, thisUpdate: after(1) })],
   [
     "without a key identifier",
     "key-identifier-missing",
@@ -153,7 +147,7 @@ test("two CRLs whose roots come later are both kept for them", async () => {
 
 test("a new root waits for no CRL while that of a known root has run out", async () => {
   const known = new MeshCrls();
-  const nextUpdate = addSeconds(crlTime, 60);
+  const nextUpdate = after(60);
   known.take([await listOf(a), await listOf(b, { nextUpdate })], mesh([a, b]), crlTime);
   known.usable(mesh([a, b]), crlTime);
   const { crls, isAwaiting } = known.usable(mesh([a, b, stranger]), nextUpdate);
@@ -164,15 +158,15 @@ test("CRLs stay for as long as asked after their root has left, and keep no othe
   const known = new MeshCrls({ margin: 5, awaited: 10, kept: 60 });
   known.take([await listOf(a), await listOf(b)], mesh([a, b]), crlTime);
   expect(known.usable(mesh([a, b]), crlTime).crls).toHaveLength(2);
-  expect(known.usable(mesh([b]), addSeconds(crlTime, 59)).crls).toHaveLength(2);
-  expect(known.usable(mesh([b]), addSeconds(crlTime, 60)).crls).toHaveLength(1);
+  expect(known.usable(mesh([b]), after(59)).crls).toHaveLength(2);
+  expect(known.usable(mesh([b]), after(60)).crls).toHaveLength(1);
 });
 
 test("CRLs without an end are used for good", async () => {
   const known = new MeshCrls();
   known.take([await listOf(a, { nextUpdate: undefined })], mesh([a]), crlTime);
-  expect(known.usable(mesh([a]), addSeconds(crlTime, 1e9))).toMatchObject({ until: undefined });
-  expect(known.hasCurrent(addSeconds(crlTime, 1e9))).toBe(true);
+  expect(known.usable(mesh([a]), after(1e9))).toMatchObject({ until: undefined });
+  expect(known.hasCurrent(after(1e9))).toBe(true);
 });
 
 const one = await a.crl({ number: 7, revoked: ["01", "02"] });

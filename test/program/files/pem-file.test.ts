@@ -99,11 +99,7 @@ test.each<[string, string | Uint8Array, string]>([
     `${pem}\n-----BEGIN CERTIFICATE-----\n\n-----END CERTIFICATE-----\n`,
     "cannot be read",
   ],
-  [
-    "two certificates on the line between them",
-    pem.trim() + second,
-    "no proper end of PEM block 1",
-  ],
+  ["two certificates that share a line", pem.trim() + second, "no proper end of PEM block 1"],
   ["a certificate in UTF-16", Buffer.from(`\ufeff${pem}`, "utf16le"), "is text in UTF-16"],
   ["a mebibyte and more", `${pem}${"#".repeat(1024 * 1024)}`, "at most"],
 ])("a file that holds %s is refused", async (_, text, reason) => {

@@ -43,8 +43,11 @@ async function begin(
   const begun = await Program.begin(context, async ({ registry }) => ({ registry }));
   onTestFinished(() => begun.close(0));
   const { spans } = telemetry ?? {};
-  const call = (header = sampled, work: () => Promise<unknown> = async () => "answer") =>
-    spans?.call("a.B/C", header, work, () => undefined);
+  const call = (
+    header = sampled,
+    work: () => Promise<unknown> = async () => "answer",
+    code?: number,
+  ) => spans?.call("a.B/C", header, work, () => code);
   const dropped = async (signal: string) => {
     const text = await begun.registry.getSingleMetricAsString("rampart_telemetry_dropped_total");
     const value = new RegExp(`signal="${signal}"\\} (\\d+)`).exec(text)?.[1];
@@ -271,19 +274,8 @@ describe("spans", () => {
     await expect(call(sampled, async () => spans?.part("log", async () => fail()))).rejects.toBe(
       error,
     );
-    const codes = spans?.call(
-      "a.B/C",
-      sampled,
-      async () => 0,
-      () => 14,
-    );
-    await codes;
-    await spans?.call(
-      "a.B/C",
-      sampled,
-      async () => 0,
-      () => 7,
-    );
+    await call(sampled, async () => 0, 14);
+    await call(sampled, async () => 0, 7);
     await time.passUntil(() => expect(collector.spans).toHaveLength(6));
     expect(
       collector.spans.map((span) => [

@@ -21,7 +21,7 @@ const malformedMessages = [
 const severalFaults = [
   "two messages, the first malformed",
   "two messages, the second malformed",
-  "a compressed frame with an octet after it",
+  "a compressed frame and an octet",
 ];
 
 /** Those of every protocol. */
@@ -41,7 +41,7 @@ const sharedDifferences: readonly IntendedDifference[] = [
       ...["an octet after the message", "half a frame after the message"],
       ...["a frame too long after the message", "a frame that announces too much"],
       ...["a frame that announces all that a head can"],
-      ...["a frame that announces one octet more than the limit"],
+      ...["a frame that announces an octet too many"],
       ...["a frame that announces the limit and is shorter"],
       ...["a compressed frame without an encoding", "a compressed empty frame"],
       ...["a compressed frame that announces too much", "a reserved flag in half a head"],
