@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import type { Environment } from "../../../src/agent/configuration/environment.ts";
 import { parseConfiguration } from "../../../src/agent/configuration.ts";
@@ -56,6 +57,18 @@ test.each<[Environment, object]>([
   [of("command:/bin/token  --for  ca"), { kind: "command", argv: ["/bin/token", "--for", "ca"] }],
 ])("reads the source of %o", (variables, source) => {
   expect(sourceOf(variables)).toMatchObject(source);
+});
+
+test.each([
+  ["gce", "https://ca.example.com", ""],
+  ["azure", "api://rampart", " | jq -j .access_token"],
+])("the page has the request by curl that the agent makes for %s", (source, asked, rest) => {
+  const token = sourceOf(of(source, { RAMPART_TOKEN_AUDIENCE: asked }));
+  const { url, headers } = token as { url: string; headers: Readonly<Record<string, string>> };
+  const page = readFileSync("docs/how-to/foreign-tokens.md", "utf8");
+  expect(page).toContain(` '${decodeURIComponent(url)}'${rest} > token`);
+  for (const [name, value] of Object.entries(headers))
+    expect(page.toLowerCase()).toContain(` -h '${name}: ${value}' `.toLowerCase());
 });
 
 test("istiod gets a token of the same source", () => {

@@ -1,26 +1,35 @@
 import { X509Certificate } from "node:crypto";
 import { createServer } from "node:http";
-import { join } from "node:path";
+import { parse } from "smol-toml";
 import { serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { platformClaims } from "../../testkit/callers/foreign-tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { listenOnLoopback } from "../../testkit/network/loopback.ts";
 import { type NativeClient, nativeClient } from "../../testkit/network/native-grpc.ts";
-import { run } from "../../testkit/programs/child-process.ts";
+import { runRampart } from "../../testkit/programs/rampart-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { until } from "../../testkit/time/until.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { fromGoRelease } from "../software.ts";
 import { playFederation } from "./federation.ts";
 import { type Spire, startSpire } from "./spire.ts";
-import { identityAt, tableOf } from "./tables.ts";
 
 const client = "SPIRE v1.13.0's tokens";
 const server = "rampart serve";
 const folder = await lastingFolder();
 const { csrPem: csr } = await createWorkload();
 const outcomes: Outcome[] = [];
-const { sub, aud } = platformClaims.spiffe;
+const { sub, aud, iss } = platformClaims.spiffe;
+const identity = "spiffe://cluster.local/ns/at-spiffe/sa/deploy";
+
+/** The table that the recipe prints for the right caller. @param jwks_uri Where SPIRE's keys are. */
+async function tableOf(jwks_uri: string): Promise<object> {
+  const whose = ["--issuer", iss, "--spiffe-id", sub, "--audience", aud[0] ?? ""];
+  const place = ["--namespace", "at-spiffe", "--account", "deploy", "--for", "serve"];
+  const printed = await runRampart(["issuer", "enrol", "spiffe", ...whose, ...place]);
+  const { ISSUERS } = parse(printed) as { ISSUERS: object[] };
+  return { ...ISSUERS[0], jwks_uri };
+}
 
 /** Asks for a certificate with a token, maybe for another identity. @returns Its SPIFFE ID, or a code. */
 async function ask(caller: NativeClient, token: string, named?: string): Promise<string> {
@@ -43,15 +52,15 @@ async function playTokens({ mint, ask: type }: Spire, caller: NativeClient): Pro
   };
   const first = await mint(sub, aud);
   const others = await mint("spiffe://other.test/ns/billing/sa/other", aud);
-  await mustGet("the right caller", identityAt("spiffe"), first);
+  await mustGet("the right caller", identity, first);
   await mustGet("another caller", "Unauthenticated", others);
   await mustGet("another audience", "Unauthenticated", await mint(sub, ["https://other.test"]));
-  const named = identityAt("github");
+  const named = identity.replace("spiffe/", "github/");
   await mustGet("another identity by name", "PermissionDenied", await mint(sub, aud), named);
   const prepared = await type("localauthority", "jwt", "prepare");
   const [, id = ""] = /Authority ID: (\S+)/.exec(prepared) ?? [];
   await type("localauthority", "jwt", "activate", "-authorityID", id);
-  const isTaken = async () => (await ask(caller, await mint(sub, aud))) === identityAt("spiffe");
+  const isTaken = async () => (await ask(caller, await mint(sub, aud))) === identity;
   await until("a new key is not found", isTaken, 120).then(
     () => passed++,
     (error: unknown) => faults.push(String(error)),
@@ -68,34 +77,12 @@ async function play(program: string): Promise<void> {
   });
   const { host, close } = await listenOnLoopback(published);
   ends.defer(close);
-  const ca = await serveCa({ ISSUERS: [await tableOf("spiffe", { jwks_uri: `http://${host}/` })] });
+  const ca = await serveCa({ ISSUERS: [await tableOf(`http://${host}/`)] });
   ends.defer(ca.end);
   const caller = nativeClient(ca.port, servedName, { roots: await ca.bundle() });
   ends.defer(async () => caller.close());
   await playTokens(spire, caller);
   outcomes.push(...(await playFederation(program, folder)));
-}
-
-/** The machines are played in a network namespace, which takes root. */
-async function playAgents(): Promise<Outcome> {
-  const names = { client: "rampart agent on GCE, Azure and a GitHub runner", server };
-  const address = "ip link set lo up && ip addr add 169.254.169.254/32 dev lo";
-  const entering = ["--net", "sh", "-c", `${address} && exec "$0" "$@"`];
-  const mayEnter = await run("unshare", [...entering, "true"]).then(
-    ({ exitCode }) => exitCode === 0,
-    () => false,
-  );
-  if (!mayEnter) {
-    const notPlayed = "unshare and ip, which it takes root for, are not to be had";
-    return { ...names, passed: 0, faults: [], notPlayed };
-  }
-  const inside = [process.execPath, join(import.meta.dirname, "agents.ts")];
-  const { stdout, stderr } = await run("unshare", [...entering, ...inside], {
-    timeoutSeconds: 900,
-  });
-  const last = stdout.trim().split("\n").at(-1) ?? "";
-  if (!last.startsWith("{")) return { ...names, passed: 0, faults: [stderr.slice(-2000)] };
-  return { ...names, ...(JSON.parse(last) as Pick<Outcome, "passed" | "faults">) };
 }
 
 for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => process.exit(1));
@@ -106,6 +93,5 @@ const software = await fromGoRelease("github.com/spiffe/spire", "v1.13.0", "cmd/
 if ("missing" in software)
   outcomes.push({ client, server: "all", passed: 0, faults: [], ...software });
 else await play(software.program);
-outcomes.push(await playAgents());
 report(outcomes);
 process.exit();
