@@ -92,7 +92,8 @@ export async function gateways(options: SupervisionOptions): Promise<readonly Ou
 
 const day = 86_400_000;
 
-async function issue(authority: TestAuthority, name: string): Promise<Pair> {
+/** A certificate of a server or a client by its name, for a day, and its key. */
+export async function issue(authority: TestAuthority, name: string): Promise<Pair> {
   const { publicKey, privateKey } = await generateSubjectKey({ kind: "EC", curve: "P-256" });
   const now = Date.now();
   const validity = { notBefore: new Date(now - day), notAfter: new Date(now + day) };

@@ -1,9 +1,8 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { stringify } from "smol-toml";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { randomKek } from "../../testkit/configuration.ts";
-import { launchServer } from "../../testkit/programs/rampart-process.ts";
+import { launchServer, serveToml } from "../../testkit/programs/rampart-process.ts";
 
 export const issuer = "https://cluster.test";
 
@@ -30,19 +29,13 @@ export async function startPlacedCa(
 ): Promise<PlacedCa> {
   await mkdir(folder);
   const config = join(folder, "rampart.toml");
-  await writeFile(
-    config,
-    stringify({
-      ISSUERS: [{ issuer, jwks: jwksOf(tokenKey) }],
-      INCEPTION_DATE: new Date().toISOString().slice(0, 10),
-      PROPAGATION_INTERVAL: "0s",
-      SERVING_NAMES: ["ca.example", "dual.example", "istiod.istio-system.svc"],
-      CRL: "on",
-      STORE_DIRECTORY: join(folder, "store"),
-      MONITORING_LISTEN: "127.0.0.1:0",
-      ...values,
-    }),
-  );
+  const own = {
+    ISSUERS: [{ issuer, jwks: jwksOf(tokenKey) }],
+    PROPAGATION_INTERVAL: "0s",
+    SERVING_NAMES: ["ca.example"],
+    CRL: "on",
+  };
+  await writeFile(config, serveToml(join(folder, "store"), { ...own, ...values }));
   const serve = await launchServer("serve", config, { KEK: randomKek() });
   const bundle = await fetch(`http://${serve.monitoringAddress}/bundle.pem`);
   const rootsFile = join(folder, "roots.pem");

@@ -27,8 +27,6 @@ const folder = await lastingFolder();
 await makeNetwork(folder, {
   "ca.example": [servers.v4],
   "keys.example": [servers.v4],
-  "vault.example": [servers.v4],
-  "s3.example": [servers.v4],
   "gateway.example": [podAt(0).v4],
   // c-ares merges the lines of an address, and then misses a name that has another: these have their own.
   "dual.example": [servers.v6, "10.88.0.2"],

@@ -1,20 +1,20 @@
-import { generateKeyPairSync } from "node:crypto";
 import { once } from "node:events";
 import { readFile, writeFile } from "node:fs/promises";
-import { createServer as createHttpServer, request as httpRequest } from "node:http";
 import { createServer } from "node:https";
 import { join } from "node:path";
-import { stringify } from "smol-toml";
 import type { AgentStatus } from "../../../src/agent/agent-status.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { jwksOf } from "../../testkit/callers/tokens.ts";
-import { startService } from "../../testkit/key-services/key-service.ts";
-import { playVault, vaultToken } from "../../testkit/key-services/vault-transit.ts";
-import { listenOnLoopback } from "../../testkit/network/loopback.ts";
-import { type Child, run, startChild } from "../../testkit/programs/child-process.ts";
-import { launchRampart, program } from "../../testkit/programs/rampart-process.ts";
-import { s3Credential, startS3Api } from "../../testkit/stores/s3-api.ts";
+import { randomKek } from "../../testkit/configuration.ts";
+import { run, startChild } from "../../testkit/programs/child-process.ts";
+import {
+  launchRampart,
+  program,
+  runRampart,
+  serveToml,
+} from "../../testkit/programs/rampart-process.ts";
 import { until } from "../../testkit/time/until.ts";
+import { issue } from "../agent/gateways.ts";
 import { type Outcome, playRows } from "../outcome-table.ts";
 import { issuer, startPlacedCa, tokenIn, tokenKey } from "./ca.ts";
 import type { Stage } from "./inside.ts";
@@ -32,11 +32,11 @@ export async function proxyScenes({ folder, programs }: Stage): Promise<Outcome[
   const pod = await startPod(0, ["v4"]);
   const proxy = await startTinyproxy(folder, programs.tinyproxy);
   const ca = await startPlacedCa(join(folder, "ca"), { LISTEN: `${servers.v4}:15012` });
-  const neighbours = await startNeighbours(folder);
-  const stage: ProxyStage = { folder, pod, proxy, ca, neighbours };
+  const keys = await startKeys(folder);
+  const stage: ProxyStage = { folder, pod, proxy, ca, keys };
   const scenes: readonly (readonly [string, (stage: ProxyStage) => Promise<string>])[] = [
     ["an agent: certificate, bundle, CRLs", agent],
-    ["serve: an issuer's keys, a KEK in Vault, its store in a bucket", serve],
+    ["serve: an issuer's keys", serve],
     ["a verb", verb],
     ["a wrong password, and no proxy", refusals],
   ];
@@ -50,7 +50,9 @@ export async function proxyScenes({ folder, programs }: Stage): Promise<Outcome[
       },
     ]),
   );
-  await Promise.all([ca.end(), proxy.end(), neighbours.close()]);
+  await Promise.all([ca.end(), proxy.end()]);
+  keys.server.close();
+  keys.server.closeAllConnections();
   pod.end();
   return outcomes;
 }
@@ -60,7 +62,7 @@ interface ProxyStage {
   readonly pod: Pod;
   readonly proxy: Tinyproxy;
   readonly ca: Awaited<ReturnType<typeof startPlacedCa>>;
-  readonly neighbours: Awaited<ReturnType<typeof startNeighbours>>;
+  readonly keys: Awaited<ReturnType<typeof startKeys>>;
 }
 
 interface Tinyproxy {
@@ -96,53 +98,17 @@ async function startTinyproxy(folder: string, tinyproxy: string): Promise<Tinypr
   };
 }
 
-/** Servers over TLS below a private root, by their names. */
-async function startNeighbours(folder: string) {
-  const authority = await createTestAuthority("neighbours");
-  const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
-  const day = 86_400_000;
-  const cert = await authority.issue("", publicKey, {
-    hosts: ["keys.example", "vault.example", "s3.example"],
-    notBefore: new Date(Date.now() - day),
-    notAfter: new Date(Date.now() + day),
-  });
-  const key = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
-  const rootsFile = join(folder, "neighbours.pem");
+/** The keys of an issuer over TLS, below a private root. */
+async function startKeys(folder: string) {
+  const authority = await createTestAuthority("keys");
+  const rootsFile = join(folder, "keys.pem");
   await writeFile(rootsFile, authority.pem);
-  const [vault, s3, keys] = await Promise.all([
-    startService(await playVault()),
-    startS3Api(),
-    listenOnLoopback(
-      createHttpServer((_, response) => response.end(JSON.stringify(jwksOf(tokenKey)))),
-    ),
-  ]);
-  const ports: Readonly<Record<string, string>> = {
-    "keys.example": keys.host,
-    "vault.example": vault.host,
-    "s3.example": new URL(s3.origin).host,
-  };
-  const server = createServer({ key, cert }, (request, response) => {
-    const { method, url, headers } = request;
-    const to = ports[headers.host ?? ""] ?? "127.0.0.1:1";
-    const options = { method, headers, setHost: false };
-    const passed = httpRequest(`http://${to}${url}`, options, (answer) => {
-      response.writeHead(answer.statusCode ?? 502, answer.headers);
-      answer.pipe(response);
-    });
-    passed.on("error", () => response.destroy());
-    request.pipe(passed);
-  });
+  const server = createServer(await issue(authority, "keys.example"), (_, response) =>
+    response.end(JSON.stringify(jwksOf(tokenKey))),
+  );
   server.listen(443, servers.v4);
   await once(server, "listening");
-  return {
-    rootsFile,
-    s3,
-    close: async () => {
-      server.closeAllConnections();
-      server.close();
-      await Promise.all([vault.close(), s3.close(), keys.close()]);
-    },
-  };
+  return { rootsFile, server };
 }
 
 /** Starts `rampart` in the pod. */
@@ -150,8 +116,7 @@ const start = (
   { pod }: Pick<ProxyStage, "pod">,
   words: readonly string[],
   environment: NodeJS.ProcessEnv,
-): Child =>
-  launchRampart(words, { environment, command: [...pod.inside, process.execPath, program] });
+) => launchRampart(words, { environment, command: [...pod.inside, process.execPath, program] });
 
 function requireNoPassword(text: string): void {
   if (text.includes(password)) throw new Error("the password of the proxy is shown");
@@ -203,61 +168,27 @@ async function agent(stage: ProxyStage): Promise<string> {
 }
 
 async function serve(stage: ProxyStage): Promise<string> {
-  const { folder, neighbours } = stage;
-  const environment = {
-    HTTPS_PROXY: proxyUrl,
-    // A private root of the system: Vault and the issuer have no file of their own.
-    SSL_CERT_FILE: neighbours.rootsFile,
-    VAULT_TOKEN: vaultToken,
-    AWS_ACCESS_KEY_ID: s3Credential.accessKeyId,
-    AWS_SECRET_ACCESS_KEY: s3Credential.secretAccessKey,
-  };
-  const { bucket, region } = neighbours.s3.place;
+  const { folder, keys } = stage;
   const file = join(folder, "serve-behind.toml");
   const values = {
     ISSUERS: [{ issuer, jwks_uri: "https://keys.example/jwks" }],
-    INCEPTION_DATE: new Date().toISOString().slice(0, 10),
-    PROPAGATION_INTERVAL: "10s",
-    STORE: "s3",
-    STORE_BUCKET: bucket,
-    S3_ENDPOINT: "https://s3.example",
-    S3_REGION: region,
-    S3_CA_FILE: neighbours.rootsFile,
     SERVING_NAMES: ["gateway.example"],
     LISTEN: `${podAddress}:15012`,
     MONITORING_LISTEN: `${podAddress}:15014`,
   };
-  await writeFile(file, stringify(values));
-  const key = "hashivault://vault.example/transit/keys/rampart";
-  const wrapped = await inPod(stage, ["kek", "wrap", "k1", key, "--config", file], environment);
-  if (wrapped.exitCode !== 0) throw new Error(`kek wrap ${saidBy(wrapped)}`);
-  const KEK = wrapped.stdout.trim();
-  const child = start(stage, ["serve", "-c", file], { ...environment, KEK });
+  await writeFile(file, serveToml(join(folder, "store-behind"), values));
+  // A private root of the system: the issuer has no file of its own.
+  const environment = { HTTPS_PROXY: proxyUrl, SSL_CERT_FILE: keys.rootsFile, KEK: randomKek() };
+  const child = start(stage, ["serve", "-c", file], environment);
   try {
-    await until("serve is ready", async () => {
-      const response = await fetch(`http://${podAddress}:15014/readyz`).catch(() => undefined);
-      return response?.status === 200;
-    }).catch((error) => {
-      throw new Error(`${error}: ${child.lines.slice(-2)}`);
-    });
+    await child.addressOf("gRPC");
     const rootsFile = join(folder, "roots-behind.pem");
     const bundle = await fetch(`http://${podAddress}:15014/bundle.pem`);
     await writeFile(rootsFile, await bundle.text());
-    const caller = launchRampart(["agent", "run"], {
-      environment: {
-        CA_ADDR: "gateway.example:15012",
-        CA_ROOT_CA: rootsFile,
-        POD_NAMESPACE: "shop",
-        SERVICE_ACCOUNT: "cart",
-        RAMPART_TOKEN_FILE: await tokenIn(folder, "shop/cart"),
-        RAMPART_SDS_SOCKET: join(folder, "sds-serve"),
-        RAMPART_STATUS_ADDR: "127.0.0.1:15020",
-      },
-    });
-    await until("a certificate by serve", async () =>
-      caller.lines.some((line) => line.includes('"certificate-obtained"')),
-    ).finally(() => caller.end());
-    return await requireAsked(stage, "keys.example:443", "s3.example:443", "vault.example:443");
+    const where = ["--url", "https://gateway.example:15012", "--ca", rootsFile];
+    const how = ["--token-file", await tokenIn(folder, "shop/cart"), "--out", join(folder, "got")];
+    await runRampart(["certificate", "request", ...where, ...how]);
+    return await requireAsked(stage, "keys.example:443");
   } finally {
     await child.end();
     requireNoPassword(child.lines.join("\n"));
