@@ -1,13 +1,10 @@
-import { createScheduledController } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, test } from "vitest";
-import { createWorker } from "../../src/worker/worker.ts";
-import { connectJson, outcomeOf, requestOf } from "../contract/rpc-calls.ts";
-import { issuers, issuerTables } from "../contract/service-under-test.ts";
-import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/callers/tokens.ts";
-import { createWorkload } from "../testkit/callers/workload.ts";
+import { bearer } from "../contract/rpc-calls.ts";
+import { issuers } from "../contract/service-under-test.ts";
 import { parseLogLine } from "../testkit/log/log-lines.ts";
 import { recordConsoleLines } from "./runtime/console-lines.ts";
+import { stageWorker } from "./runtime/staged-worker.ts";
 
 const lines = recordConsoleLines();
 
@@ -22,32 +19,22 @@ function dataset(fault?: Error) {
 }
 
 async function start(bindings: Readonly<Record<string, unknown>>) {
-  const key = await createTokenKey("ES256", "k1");
-  const ISSUERS = [{ ...issuerTables.cluster, jwks: jwksOf(key) }];
   // A Worker without a quota logs that as an event.
-  const { CALL_COUNTS, CALLER_QUOTA, ...others } = env;
-  const environment = { ...others, ISSUERS, ...bindings };
-  const worker = createWorker({ clock: () => new Date() });
-  await worker.scheduled(createScheduledController(), environment);
-  const { csrPem: csr } = await createWorkload();
-  const token = await mintAccountToken(key, issuers.cluster, "foo:bar", new Date());
-  const call = async (authorization: string) =>
-    outcomeOf(
-      connectJson,
-      await worker.fetch(requestOf(connectJson, { csr }, { authorization }), environment),
-    );
-  return { issue: () => call(`Bearer ${token}`), refuse: () => call("Bearer junk"), token };
+  const worker = stageWorker({ CALL_COUNTS: undefined, CALLER_QUOTA: undefined, ...bindings });
+  await worker.cron();
+  return worker;
 }
 
+const junk = { authorization: "Bearer junk" };
 const callsIn = (points: readonly AnalyticsEngineDataPoint[]) =>
   points.filter(({ indexes }) => indexes?.[0] === "call");
 
 describe("with a dataset bound", () => {
   test("each call leaves one point, with its outcome and its cluster", async () => {
     const counts = dataset();
-    const { issue, refuse } = await start({ CALL_COUNTS: counts });
-    expect(await issue()).toHaveProperty("certChain");
-    await refuse();
+    const { call } = await start({ CALL_COUNTS: counts });
+    expect(await call()).toHaveProperty("certChain");
+    await call(junk);
     expect(callsIn(counts.points)).toEqual([
       {
         indexes: ["call"],
@@ -68,8 +55,8 @@ describe("with a dataset bound", () => {
       { name: "closed", shadow: true, then: { deny: "closed" } },
       { name: "short", then: { maximum_life: "1h" } },
     ];
-    const { issue } = await start({ CALL_COUNTS: counts, POLICY: { rules } });
-    await issue();
+    const { call } = await start({ CALL_COUNTS: counts, POLICY: { rules } });
+    await call();
     expect(callsIn(counts.points).map(({ blobs }) => blobs?.slice(4))).toEqual([
       ["short", "shortened", "closed", "denied"],
     ]);
@@ -85,19 +72,27 @@ describe("with a dataset bound", () => {
 
   test("no point holds an identity, an issuer or a token", async () => {
     const counts = dataset();
-    const { issue, refuse, token } = await start({ CALL_COUNTS: counts });
-    await issue();
-    await refuse();
+    const worker = await start({ CALL_COUNTS: counts });
+    const headers = await bearer(worker);
+    await worker.call(headers);
+    await worker.call(junk);
     const text = JSON.stringify(counts.points);
-    for (const secret of ["spiffe:", "foo", issuers.cluster, token, "127.0.0.1", "eyJ"]) {
+    for (const secret of [
+      "spiffe:",
+      "foo",
+      issuers.cluster,
+      headers.authorization.slice(7),
+      "127.0.0.1",
+      "eyJ",
+    ]) {
       expect(text).not.toContain(secret);
     }
   });
 
   test("a dataset that refuses points makes no call fail, and the log says so", async () => {
-    const { issue } = await start({ CALL_COUNTS: dataset(new Error("too many data points")) });
+    const { call } = await start({ CALL_COUNTS: dataset(new Error("too many data points")) });
     lines.length = 0;
-    expect(await issue()).toHaveProperty("certChain");
+    expect(await call()).toHaveProperty("certChain");
     expect(lines.map(parseLogLine)).toMatchObject([
       { event: "create-certificate", outcome: "issued" },
       { event: "counts-not-written", level: "warning", detail: "too many data points" },
@@ -105,9 +100,9 @@ describe("with a dataset bound", () => {
   });
 
   test("the platform's own dataset takes the points", async () => {
-    const { issue } = await start({ CALL_COUNTS: env.CALL_COUNTS });
+    const { call } = await start({ CALL_COUNTS: env.CALL_COUNTS });
     lines.length = 0;
-    expect(await issue()).toHaveProperty("certChain");
+    expect(await call()).toHaveProperty("certChain");
     expect(lines.map(parseLogLine)).toMatchObject([{ event: "create-certificate" }]);
   });
 });
@@ -116,6 +111,6 @@ test.each<[string, Readonly<Record<string, unknown>>]>([
   ["without the binding", {}],
   ["with a binding of another kind", { CALL_COUNTS: { limit: () => ({}) } }],
 ])("nothing is counted %s, and calls are answered", async (_, bindings) => {
-  const { issue } = await start(bindings);
-  expect(await issue()).toHaveProperty("certChain");
+  const { call } = await start(bindings);
+  expect(await call()).toHaveProperty("certChain");
 });

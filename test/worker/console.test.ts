@@ -1,71 +1,49 @@
-import { createScheduledController, reset, runDurableObjectAlarm } from "cloudflare:test";
+import { reset, runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { createClient } from "@connectrpc/connect";
-import { createConnectTransport } from "@connectrpc/connect-web";
-import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { scriptPath } from "../../src/gen/console/script-name.ts";
 import { LogState, StatusService } from "../../src/gen/rampart/status/v1/status_pb.ts";
 import { LogSearch } from "../../src/status/log-search.ts";
 import { createConsole } from "../../src/worker/console.ts";
 import { openWorkerLog } from "../../src/worker/log/worker-log.ts";
-import { createWorker } from "../../src/worker/worker.ts";
 import { logOrigin, readerToken } from "../contract/log/log-values.ts";
+import { connectBinary } from "../contract/rpc-calls.ts";
 import { createTokenKey, jwksOf, mintToken, type TokenKey } from "../testkit/callers/tokens.ts";
 import { issuerWithKeys } from "../testkit/configuration.ts";
+import { recordConsoleLines } from "./runtime/console-lines.ts";
 import { registry } from "./runtime/internet.ts";
 import { logValues } from "./runtime/log-values.ts";
+import { stageWorker } from "./runtime/staged-worker.ts";
 
 const token = "operators-token-0123456789-abcdefgh";
 const operator = { authorization: `Basic ${btoa(`me:${token}`)}` };
-const origin = "https://ca.test";
 
-beforeEach(() => {
-  for (const method of ["log", "warn", "error"] as const) {
-    vi.spyOn(console, method).mockImplementation(() => {});
-  }
-});
-
-afterEach(() => {
-  vi.restoreAllMocks();
-});
+const lines = recordConsoleLines();
 
 async function start(changes: Readonly<Record<string, unknown>> = {}) {
   await reset();
-  const worker = createWorker({
+  const worker = stageWorker(changes, {
     clock: () => new Date(),
     openLog: openWorkerLog,
     addConsole: createConsole(LogSearch.in),
   });
-  const environment = { ...env, ...changes };
-  await worker.scheduled(createScheduledController(), environment);
-  const get = (path: string, headers: Readonly<Record<string, string>> = {}, body?: string) => {
-    const posted = body !== undefined && { method: "POST", body };
-    const request = new Request(new URL(path, origin), { headers, ...posted });
-    return worker.fetch(request, environment);
-  };
-  const transport = createConnectTransport({
-    baseUrl: origin,
-    useBinaryFormat: true,
-    fetch: (input, init) =>
-      worker.fetch(new Request(input, { ...init, redirect: "manual" }), environment),
-  });
-  return { get, client: createClient(StatusService, transport) };
+  await worker.cron();
+  const get = (path: string, headers: HeadersInit = {}) => worker.get(path, { headers });
+  return { get, client: createClient(StatusService, connectBinary.transport(worker)) };
 }
 
 test("a Worker whose main module lacks the console warns of it, says how to get it, and serves", async () => {
   await reset();
-  const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
-  const worker = createWorker({ clock: () => new Date() });
-  const environment = { ...env, CONSOLE_TOKENS: token };
-  await worker.scheduled(createScheduledController(), environment);
-  const get = (path: string) =>
-    worker.fetch(new Request(`${origin}${path}`, { headers: operator }), environment);
+  const worker = stageWorker({ CONSOLE_TOKENS: token });
+  await worker.cron();
+  const get = (path: string) => worker.get(path, { headers: operator });
   const response = await get("/");
   expect(response.status).toBe(404);
   expect(await response.text()).toContain("main-with-console.ts");
   expect((await get("/console/authorities")).status).toBe(404);
   expect((await get("/bundle.pem")).status).not.toBe(404);
-  expect(warn.mock.calls.join()).toContain("main-with-console.ts");
+  expect(lines.join()).toContain("main-with-console.ts");
 });
 
 describe("a Worker without an operator", () => {

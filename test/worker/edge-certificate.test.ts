@@ -1,51 +1,33 @@
-import { createScheduledController } from "cloudflare:test";
-import { env } from "cloudflare:workers";
-import { beforeAll, describe, expect, test, vi } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { bearer, connectJson, type Outcome, outcomeOf, requestOf } from "../contract/rpc-calls.ts";
-import { issuers, type ServiceUnderTest } from "../contract/service-under-test.ts";
-import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
-import { createWorkload, type Workload } from "../testkit/callers/workload.ts";
-import { parseLogLine, takeAuditsOf } from "../testkit/log/log-lines.ts";
+import { parseLogLine } from "../testkit/log/log-lines.ts";
 import { endOf } from "../testkit/refusal.ts";
-import { eventually } from "../testkit/time/eventually.ts";
-import worker from "./runtime/patient-worker.ts";
+import { recordConsoleLines } from "./runtime/console-lines.ts";
+import { csr, stageWorker } from "./runtime/staged-worker.ts";
 
-let workload: Workload;
-let service: ServiceUnderTest;
-let leaf: string;
-
-const lines: string[] = [];
-let environment: Readonly<Record<string, unknown>>;
-
-const send = (request: Request): Promise<Response> => worker.fetch(request, environment);
-
-beforeAll(async () => {
-  for (const method of ["log", "warn"] as const)
-    vi.spyOn(console, method).mockImplementation((line: string) => void lines.push(line));
-  const key = await createTokenKey("ES256", "k1");
-  // Inline, because all test files share one internet, and another file publishes keys of this issuer.
-  environment = { ...env, ISSUERS: [{ issuer: issuers.cluster, jwks: jwksOf(key) }] };
-  service = { send, key, now: () => new Date(), takeAudits: () => takeAuditsOf(lines) };
-  workload = await createWorkload();
-  await worker.scheduled(createScheduledController(), environment);
-  leaf = await eventually(firstLeaf);
-  return () => vi.restoreAllMocks();
-});
+const lines = recordConsoleLines();
+const worker = stageWorker({}, {}, lines);
 
 /** The leaf of a workload in the form of the edge: base64 between colons. */
-async function firstLeaf(): Promise<string> {
-  const outcome = await call(undefined, await bearer(service));
+let leaf: string;
+
+beforeAll(async () => {
+  await worker.cron();
+  const outcome = await worker.call();
   if (!("certChain" in outcome)) throw new Error(outcome.message);
-  return `:${outcome.certChain[0]?.replace(/-----[A-Z ]+-----|\n/g, "")}:`;
-}
+  leaf = `:${outcome.certChain[0]?.replace(/-----[A-Z ]+-----|\n/g, "")}:`;
+});
 
 async function call(
   tlsClientAuth?: object,
   headers: Record<string, string> = {},
 ): Promise<Outcome> {
-  const request = requestOf(connectJson, { csr: workload.csrPem }, headers);
+  const request = requestOf(connectJson, { csr }, headers);
   const cf = { tlsClientAuth };
-  return outcomeOf(connectJson, await send(tlsClientAuth ? new Request(request, { cf }) : request));
+  return outcomeOf(
+    connectJson,
+    await worker.send(tlsClientAuth ? new Request(request, { cf }) : request),
+  );
 }
 
 const verified = () => ({ certVerified: "SUCCESS", certRevoked: "0", certRFC9440: leaf });
@@ -65,7 +47,7 @@ describe("a client certificate at the edge", () => {
     ["is not between colons", () => ({ ...verified(), certRFC9440: leaf.slice(1, -1) })],
     ["is junk", () => ({ ...verified(), certRFC9440: ":AAAA:" }), "credential-rejected form"],
   ])("authenticates no caller when it %s", async (_, auth, reason = "credential-missing") => {
-    expect(await endOf(service, () => call(auth()))).toBe(`Unauthenticated ${reason}`);
+    expect(await endOf(worker, () => call(auth()))).toBe(`Unauthenticated ${reason}`);
   });
 
   test("authenticates no caller in a header", async () => {
@@ -74,14 +56,14 @@ describe("a client certificate at the edge", () => {
       "cf-client-cert-der-base64": leaf.slice(1, -1),
       "x-forwarded-client-cert": "URI=spiffe://cluster.local/ns/foo/sa/bar",
     };
-    expect(await endOf(service, () => call(undefined, headers))).toBe(
+    expect(await endOf(worker, () => call(undefined, headers))).toBe(
       "Unauthenticated credential-missing",
     );
   });
 
   test("that does not parse leaves the decision to the token", async () => {
     const auth = { ...verified(), certRFC9440: ":AAAA:" };
-    expect(await call(auth, await bearer(service))).toHaveProperty("certChain");
+    expect(await call(auth, await bearer(worker))).toHaveProperty("certChain");
   });
 });
 

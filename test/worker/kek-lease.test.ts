@@ -1,61 +1,34 @@
-import { createScheduledController, reset, runInDurableObject } from "cloudflare:test";
+import { reset, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { type OpenPlatformKeys, PlatformKeys } from "../../src/config/platform-keys.ts";
-import { addSeconds } from "../../src/pki/x509/validity.ts";
-import { createWorker } from "../../src/worker/worker.ts";
 import { logOrigin } from "../contract/log/log-values.ts";
-import { bearer, callWithClient, grpcWeb } from "../contract/rpc-calls.ts";
-import { issuerTables, origin, type ServiceUnderTest } from "../contract/service-under-test.ts";
-import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
-import { createWorkload } from "../testkit/callers/workload.ts";
 import { awsCredential, awsFault } from "../testkit/key-services/aws-kms.ts";
 import { type PlayedKek, playWrappedKek } from "../testkit/key-services/wrapped-kek.ts";
 import { recordConsoleLines } from "./runtime/console-lines.ts";
 import { logValues } from "./runtime/log-values.ts";
+import { stageWorker } from "./runtime/staged-worker.ts";
 import type { TestedLogShard } from "./runtime/tested-log-shard.ts";
 
-const key = await createTokenKey("ES256", "k1");
 const lines = recordConsoleLines();
 
 /** Isolates of one Worker, whose KEK a service opens. */
-async function start(kek: PlayedKek, values: object = {}) {
-  let now = new Date();
-  const clock = () => now;
-  const environment = {
-    ...env,
-    ISSUERS: [{ ...issuerTables.cluster, jwks: jwksOf(key) }],
-    KEK: kek.value,
-    KEY_CREDENTIAL_AWSKMS: awsCredential,
-    ...values,
-  };
-  const newIsolate = () =>
-    createWorker({
-      clock,
+function start(kek: PlayedKek, values: object = {}) {
+  const worker = stageWorker(
+    { KEK: kek.value, KEY_CREDENTIAL_AWSKMS: awsCredential, ...values },
+    {
       openKeyCustody: (configuration, means) =>
         PlatformKeys.open(configuration, { ...means, fetch: kek.service.fetch }),
-    });
-  let isolate = newIsolate();
-  const send = (request: Request) => isolate.fetch(request, environment);
-  const service: ServiceUnderTest = { send, key, now: clock, takeAudits: () => [] };
+    },
+  );
   return {
-    pass: (seconds: number) => {
-      now = addSeconds(now, seconds);
-    },
-    startIsolate: () => {
-      isolate = newIsolate();
-    },
-    now: clock,
-    get: async (path: string) =>
-      new Uint8Array(await (await send(new Request(`${origin}${path}`))).arrayBuffer()),
-    cron: () => isolate.scheduled(createScheduledController(), environment),
+    ...worker,
     readiness: async () => {
-      const response = await send(new Request(`${origin}/readyz`));
+      const response = await worker.get("/readyz");
       return { status: response.status, said: await response.text() };
     },
     call: async () => {
-      const { csrPem: csr } = await createWorkload();
-      const answer = await callWithClient(grpcWeb, service, { csr }, await bearer(service));
+      const answer = await worker.call();
       return "certChain" in answer ? "issued" : JSON.stringify(answer);
     },
   };
@@ -64,7 +37,7 @@ async function start(kek: PlayedKek, values: object = {}) {
 test("an isolate issues through an outage within its lease, and refuses beyond it", async () => {
   await reset();
   const kek = await playWrappedKek();
-  const ca = await start(kek);
+  const ca = start(kek);
   await ca.cron();
   expect(await ca.call()).toBe("issued");
   expect(kek.service.asked).toEqual(["Decrypt"]);
@@ -88,7 +61,7 @@ test("an isolate issues through an outage within its lease, and refuses beyond i
 test("an isolate that starts in an outage refuses, and issues after it", async () => {
   await reset();
   const kek = await playWrappedKek();
-  const ca = await start(kek);
+  const ca = start(kek);
   await ca.cron();
   kek.service.conduct = "is away";
   ca.startIsolate();
@@ -108,7 +81,7 @@ test("a KEK of the Secrets Store counts, and a store that fails is asked again",
       return `${env["KEK"]}`;
     },
   };
-  const ca = await start(await playWrappedKek(), { KEK });
+  const ca = start(await playWrappedKek(), { KEK });
   const { status, said } = await ca.readiness();
   expect([status, said]).toEqual([
     503,
@@ -123,8 +96,7 @@ test("a KEK of the Secrets Store counts, and a store that fails is asked again",
 
 test("the Worker that is smaller says which main module it takes", async () => {
   const kek = await playWrappedKek();
-  const worker = createWorker({ clock: () => new Date() });
-  const response = await worker.fetch(new Request(`${origin}/readyz`), { ...env, KEK: kek.value });
+  const response = await stageWorker({ KEK: kek.value }).get("/readyz");
   expect(await response.text()).toContain("needs main = src/worker/main-with-keys.ts");
 });
 

@@ -1,31 +1,17 @@
-import { createScheduledController } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, test } from "vitest";
-import { createWorker } from "../../src/worker/worker.ts";
 import { callWithClient, protocols } from "../contract/rpc-calls.ts";
-import { apiCredentialName, issuerTables, origin } from "../contract/service-under-test.ts";
+import { apiCredentialName, issuerTables } from "../contract/service-under-test.ts";
 import { parseLogLine } from "../testkit/log/log-lines.ts";
 import { recordConsoleLines } from "./runtime/console-lines.ts";
+import { stageWorker } from "./runtime/staged-worker.ts";
 
 type Environment = Readonly<Record<string, unknown>>;
 
 const lines = recordConsoleLines();
 
-/** A Worker in a fresh isolate with this configuration. */
-function startWorker(changes: Environment) {
-  const worker = createWorker({ clock: () => new Date() });
-  const environment = Object.fromEntries(
-    Object.entries({ ...env, ...changes }).filter(([, value]) => value !== undefined),
-  );
-  return {
-    send: (request: Request) => worker.fetch(request, environment),
-    runCron: () => worker.scheduled(createScheduledController(), environment),
-  };
-}
-
 const reasonsOf = async (changes: Environment): Promise<unknown> => {
-  const { send } = startWorker(changes);
-  const response = await send(new Request(`${origin}/readyz`));
+  const response = await stageWorker(changes).get("/readyz");
   return [response.status, ((await response.json()) as { reasons: unknown }).reasons];
 };
 const reasonsAbout = (...places: readonly string[]) => [
@@ -49,8 +35,8 @@ describe("a misconfigured Worker", () => {
   });
 
   test("logs each fault once, not for each request", async () => {
-    const { send } = startWorker({ KEK: "password" });
-    for (let i = 0; i < 3; i++) await send(new Request(`${origin}/readyz`));
+    const { get } = stageWorker({ KEK: "password" });
+    for (let i = 0; i < 3; i++) await get("/readyz");
     const faults = lines.filter((line) => line.includes("configuration-fault"));
     expect(faults).toHaveLength(1);
     expect(faults[0]).not.toContain("password");
@@ -58,13 +44,7 @@ describe("a misconfigured Worker", () => {
   });
 
   test("answers Unavailable over every protocol", async () => {
-    const { send } = startWorker({ KEK: undefined });
-    const service = {
-      send,
-      key: { algorithm: "", privateKey: {} as CryptoKey, publicJwk: {} },
-      now: () => new Date(),
-      takeAudits: () => [],
-    };
+    const service = stageWorker({ KEK: undefined });
     for (const protocol of protocols) {
       expect(await callWithClient(protocol, service, { csr: "x" }, {})).toMatchObject({
         code: "Unavailable",
@@ -73,8 +53,8 @@ describe("a misconfigured Worker", () => {
   });
 
   test("fails a run of the cron", async () => {
-    const { runCron } = startWorker({ KEK: undefined });
-    await expect(runCron()).rejects.toThrow(/KEK/);
+    const { cron } = stageWorker({ KEK: undefined });
+    await expect(cron()).rejects.toThrow(/KEK/);
   });
 });
 
@@ -91,8 +71,8 @@ describe("a configured Worker", () => {
   });
 
   test("founds no authority on another day than INCEPTION_DATE, and fails the run", async () => {
-    const { runCron } = startWorker({ INCEPTION_DATE: "2020-01-01" });
-    await expect(runCron()).rejects.toThrow(/INCEPTION_DATE/);
+    const { cron } = stageWorker({ INCEPTION_DATE: "2020-01-01" });
+    await expect(cron()).rejects.toThrow(/INCEPTION_DATE/);
     expect((await env.AUTHORITIES.list()).keys).toEqual([]);
   });
 
@@ -102,19 +82,19 @@ describe("a configured Worker", () => {
       credential: apiCredentialName,
       deliver_roots: true,
     };
-    const { runCron } = startWorker({ ISSUERS: [{ ...issuerTables.cluster, kubernetes }] });
-    await runCron();
+    const { cron } = stageWorker({ ISSUERS: [{ ...issuerTables.cluster, kubernetes }] });
+    await cron();
     await env.AUTHORITIES.put("roots/junk", "junk");
     lines.length = 0;
-    await expect(runCron()).rejects.toThrow("the rotation met 1 faults");
+    await expect(cron()).rejects.toThrow("the rotation met 1 faults");
     expect(lines.map(parseLogLine)).toContainEqual(
       expect.objectContaining({ event: "roots-not-delivered", cluster: "Kubernetes" }),
     );
   });
 
   test("warns once of a trust domain of one label", async () => {
-    const { send } = startWorker({ TRUST_DOMAIN: "prod" });
-    for (let i = 0; i < 3; i++) await send(new Request(`${origin}/healthz`));
+    const { get } = stageWorker({ TRUST_DOMAIN: "prod" });
+    for (let i = 0; i < 3; i++) await get("/healthz");
     expect(lines.filter((line) => line.includes("TRUST_DOMAIN prod is a single"))).toHaveLength(1);
   });
 });
@@ -128,14 +108,14 @@ test("a Worker without the flag for ML-DSA says so, and signs with its own autho
       inception_date: new Date().toISOString().slice(0, 10),
     },
   ];
-  const { runCron } = startWorker({ SIGNERS });
-  await expect(runCron()).rejects.toThrow();
+  const { cron } = stageWorker({ SIGNERS });
+  await expect(cron()).rejects.toThrow();
   expect(lines.join()).toContain("webcrypto_modern_algorithms");
 });
 
 test("a Worker says once in each isolate what its platform cannot do", async () => {
-  const { send } = startWorker({});
-  for (let i = 0; i < 3; i++) await send(new Request(`${origin}/readyz`));
+  const { get } = stageWorker({});
+  for (let i = 0; i < 3; i++) await get("/readyz");
   const limits = lines.filter((line) => line.includes("platform-limits"));
   expect(limits.map((line) => parseLogLine(line))).toEqual([
     expect.objectContaining({ level: "info", detail: expect.stringContaining("no trailers") }),

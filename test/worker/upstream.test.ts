@@ -1,42 +1,25 @@
-import { createScheduledController, reset } from "cloudflare:test";
+import { reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, test } from "vitest";
-import { addSeconds } from "../../src/pki/x509/validity.ts";
-import { createWorker } from "../../src/worker/worker.ts";
-import { bearer, callWithClient, grpcWeb } from "../contract/rpc-calls.ts";
-import { issuerTables, origin, type ServiceUnderTest } from "../contract/service-under-test.ts";
-import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
-import { createWorkload } from "../testkit/callers/workload.ts";
 import { type LogLine, parseLogLine } from "../testkit/log/log-lines.ts";
 import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
 import { recordConsoleLines } from "./runtime/console-lines.ts";
 import { type UpstreamConduct, type UpstreamOrders, upstreamUrl } from "./runtime/internet.ts";
+import { stageWorker } from "./runtime/staged-worker.ts";
 
 const day = 86_400;
 const [leaf, propagation] = [10 * day, 600];
 const secret = "hvs.secret-of-the-upstream";
-const key = await createTokenKey("ES256", "k1");
 
 const lines = recordConsoleLines();
 
 const faults = (): readonly LogLine[] =>
   lines.map(parseLogLine).filter(({ event }) => event === "rotation-fault");
 
-/** A Worker under a CA upstream, with a clock of its own. */
-interface UpstreamWorker extends ServiceUnderTest {
-  readonly pass: (seconds: number) => void;
-  /** Runs the cron while the CA upstream behaves like this. */
-  readonly cron: (conduct: UpstreamConduct, fetchTimeoutMilliseconds?: number) => Promise<void>;
-  readonly readiness: () => Promise<{ ready: boolean; authority?: string; reasons: string[] }>;
-  readonly isIssuing: () => Promise<boolean>;
-}
-
-async function start(kind: "rampart" | "vault"): Promise<UpstreamWorker> {
+/** A Worker under a CA upstream. */
+async function start(kind: "rampart" | "vault") {
   await reset();
-  let now = new Date();
-  const environment = {
-    ...env,
-    ISSUERS: [{ ...issuerTables.cluster, jwks: jwksOf(key) }],
+  const values = {
     AUTHORITY_ROOT: "upstream",
     UPSTREAM_AUTHORITY: { kind, url: upstreamUrl },
     // As text, and as a binding of the Secrets Store.
@@ -45,30 +28,19 @@ async function start(kind: "rampart" | "vault"): Promise<UpstreamWorker> {
     PROPAGATION_INTERVAL: `${propagation}s`,
     AUTHORITY_LIFETIME: `${90 * day}s`,
   };
-  const clock = () => now;
-  const workerWith = (fetchTimeoutMilliseconds: number) =>
-    createWorker({ clock, fetchTimeoutMilliseconds });
-  const worker = workerWith(hangMilliseconds);
-  const send = (request: Request) => worker.fetch(request, environment);
-  const service: ServiceUnderTest = { send, key, now: clock, takeAudits: () => [] };
+  const worker = stageWorker(values, { fetchTimeoutMilliseconds: hangMilliseconds });
   return {
-    ...service,
-    pass: (seconds) => {
-      now = addSeconds(now, seconds);
-    },
-    cron: async (conduct, timeout) => {
-      const orders: UpstreamOrders = { conduct, now: Math.floor(now.getTime() / 1000) };
+    ...worker,
+    /** Runs the cron while the CA upstream behaves like this. */
+    cron: async (conduct: UpstreamConduct, fetchTimeoutMilliseconds?: number) => {
+      const orders: UpstreamOrders = { conduct, now: Math.floor(worker.now().getTime() / 1000) };
       await fetch(upstreamUrl, { method: "PUT", body: JSON.stringify(orders) });
-      const runs = timeout === undefined ? worker : workerWith(timeout);
-      await runs.scheduled(createScheduledController(), environment);
+      const hurried = { clock: worker.now, fetchTimeoutMilliseconds };
+      await (fetchTimeoutMilliseconds ? stageWorker(values, hurried) : worker).cron();
     },
-    readiness: async () => (await send(new Request(`${origin}/readyz`))).json(),
-    isIssuing: async () => {
-      const { csrPem: csr } = await createWorkload();
-      return (
-        "certChain" in (await callWithClient(grpcWeb, service, { csr }, await bearer(service)))
-      );
-    },
+    readiness: async (): Promise<{ ready: boolean; authority?: string; reasons: string[] }> =>
+      (await worker.get("/readyz")).json(),
+    isIssuing: async () => "certChain" in (await worker.call()),
   };
 }
 
@@ -118,14 +90,12 @@ describe.each(["vault", "rampart"] as const)("the cron, under a CA of the kind %
 });
 
 test("a Worker refuses roots of its own for the CA upstream, which it cannot trust", async () => {
-  const worker = createWorker({ clock: () => new Date() });
   const ca = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-  const response = await worker.fetch(new Request(`${origin}/readyz`), {
-    ...env,
+  const response = await stageWorker({
     AUTHORITY_ROOT: "upstream",
     UPSTREAM_AUTHORITY: { kind: "vault", url: upstreamUrl, ca },
     UPSTREAM_CREDENTIAL: secret,
-  });
+  }).get("/readyz");
   expect(response.status).toBe(503);
   expect(await response.text()).toContain(
     "UPSTREAM_AUTHORITY: a ca of its own is not possible on Workers",

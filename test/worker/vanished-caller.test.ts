@@ -1,32 +1,20 @@
-import { createScheduledController } from "cloudflare:test";
-import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
-import { createWorker } from "../../src/worker/worker.ts";
-import { connectJson, outcomeOf, requestOf } from "../contract/rpc-calls.ts";
+import { bearer, connectJson, outcomeOf, requestOf } from "../contract/rpc-calls.ts";
 import { issuers, issuerTables } from "../contract/service-under-test.ts";
-import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/callers/tokens.ts";
-import { createWorkload } from "../testkit/callers/workload.ts";
-import { takeAuditsOf } from "../testkit/log/log-lines.ts";
 import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
 import { recordConsoleLines } from "./runtime/console-lines.ts";
+import { csr, stageWorker, withKeys } from "./runtime/staged-worker.ts";
 
 const lines = recordConsoleLines();
 
 // The edge aborts the signal of a request whose caller is gone, by default since the newest compatibility date.
 test("a call ends with its caller, whatever it waits for, and no other call suffers", async () => {
-  const key = await createTokenKey("ES256", "k1");
-  const ISSUERS = [issuerTables.stalled, { ...issuerTables.cluster, jwks: jwksOf(key) }];
-  const environment = { ...env, ISSUERS };
-  const worker = createWorker({
-    clock: () => new Date(),
-    fetchTimeoutMilliseconds: hangMilliseconds,
-  });
-  await worker.scheduled(createScheduledController(), environment);
-  const { csrPem: csr } = await createWorkload();
+  const ISSUERS = [issuerTables.stalled, ...withKeys(issuerTables.cluster)];
+  const worker = stageWorker({ ISSUERS }, { fetchTimeoutMilliseconds: hangMilliseconds }, lines);
+  await worker.cron();
   const call = async (issuer: string, signal?: AbortSignal) => {
-    const token = await mintAccountToken(key, issuer, "foo:bar", new Date());
-    const request = requestOf(connectJson, { csr }, { authorization: `Bearer ${token}` });
-    return worker.fetch(new Request(request, signal ? { signal } : {}), environment);
+    const request = requestOf(connectJson, { csr }, await bearer(worker, "foo:bar", issuer));
+    return worker.send(new Request(request, signal ? { signal } : {}));
   };
   const gone = new AbortController();
   const calls = Array.from({ length: 5 }, () => call(issuers.stalled, gone.signal));
@@ -35,6 +23,6 @@ test("a call ends with its caller, whatever it waits for, and no other call suff
   for (const each of calls)
     expect(await outcomeOf(connectJson, await each)).toMatchObject({ code: "DeadlineExceeded" });
   expect(await outcomeOf(connectJson, await call(issuers.cluster))).toHaveProperty("certChain");
-  const reasons = takeAuditsOf(lines).map(({ reason }) => reason);
+  const reasons = worker.takeAudits().map(({ reason }) => reason);
   expect(reasons).toEqual([undefined, ...calls.map(() => "request-abandoned"), undefined]);
 });

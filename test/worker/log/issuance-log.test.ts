@@ -1,5 +1,4 @@
 import {
-  createScheduledController,
   evictDurableObject,
   reset,
   runDurableObjectAlarm,
@@ -16,18 +15,14 @@ import {
   openLogWithin,
   openWorkerLog,
 } from "../../../src/worker/log/worker-log.ts";
-import { createWorker } from "../../../src/worker/worker.ts";
 import { describeIssuanceLog } from "../../contract/log/issuance-log.ts";
 import { logOrigin } from "../../contract/log/log-values.ts";
-import { bearer, callWithClient, grpcWeb } from "../../contract/rpc-calls.ts";
-import { issuerTables, origin } from "../../contract/service-under-test.ts";
-import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
-import { createWorkload } from "../../testkit/callers/workload.ts";
 import { parseLogLine, takeAuditsOf } from "../../testkit/log/log-lines.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 import { recordConsoleLines } from "../runtime/console-lines.ts";
 import { logValues } from "../runtime/log-values.ts";
+import { stageWorker } from "../runtime/staged-worker.ts";
 import type { TestedLogShard } from "../runtime/tested-log-shard.ts";
 
 const lines = recordConsoleLines();
@@ -38,9 +33,6 @@ const publish = async (): Promise<void> => {
   await runDurableObjectAlarm(shard());
 };
 
-const key = await createTokenKey("ES256", "k1");
-const now = new Date();
-
 /** A shard may be slow on a slow machine. */
 const openLog: OpenWorkerLog = (...log) => openLogWithin(hangMilliseconds, ...log);
 
@@ -50,17 +42,9 @@ const unreachable = async () => {
 
 async function start(changes: Readonly<Record<string, unknown>> = {}, open = openLog) {
   await reset();
-  const ISSUERS = [{ ...issuerTables.cluster, jwks: jwksOf(key) }];
-  const environment = { ...env, ...logValues, ISSUERS, ...changes };
-  let passed = 0;
-  const clock = () => new Date(now.getTime() + 1000 * passed);
-  const worker = createWorker({ clock, openLog: open });
-  await worker.scheduled(createScheduledController(), environment);
-  const send = (request: Request) => worker.fetch(request, environment);
-  const pass = (seconds: number): void => {
-    passed += seconds;
-  };
-  return { send, key, now: clock, pass, takeAudits: () => takeAuditsOf(lines), publish };
+  const worker = stageWorker({ ...logValues, ...changes }, { openLog: open }, lines);
+  await worker.cron();
+  return { ...worker, publish };
 }
 
 describeIssuanceLog(() => start());
@@ -267,23 +251,19 @@ describe("a shard", () => {
 });
 
 describe("a Worker", () => {
-  const ask = async (service: Awaited<ReturnType<typeof start>>) => {
-    const { csrPem } = await createWorkload();
-    return callWithClient(grpcWeb, service, { csr: csrPem }, await bearer(service));
-  };
   const broken = {
     append: async () => ({ refused: "failed", detail: "disk I/O error" }),
     look: async () => ({ refusal: "disk I/O error" }),
   };
   const readinessOf = async (service: Awaited<ReturnType<typeof start>>) => {
-    const answer = await service.send(new Request(`${origin}/readyz`));
+    const answer = await service.get("/readyz");
     const { reasons } = await answer.json<{ reasons: string[] }>();
     return { status: answer.status, reasons };
   };
 
   test("answers no certificate when its shard takes none, and asks to try again", async () => {
     const service = await start({ LOG_SHARD: { getByName: () => broken } });
-    expect(await ask(service)).toMatchObject({ code: "Unavailable" });
+    expect(await service.call()).toMatchObject({ code: "Unavailable" });
     expect(takeAuditsOf(lines).at(-1)).toMatchObject({
       reason: "log-unavailable",
       log: "unlogged",
@@ -336,7 +316,7 @@ describe("a Worker", () => {
   test("answers no certificate when two shards never answer", async () => {
     const changes = { LOG_SHARD: silent, LOG_SHARDS: 2 };
     const service = await start(changes, (...log) => openLogWithin(1, ...log));
-    expect(await ask(service)).toMatchObject({ code: "Unavailable" });
+    expect(await service.call()).toMatchObject({ code: "Unavailable" });
     expect(takeAuditsOf(lines).at(-1)).toMatchObject({
       reason: "log-unavailable",
       log: "unlogged",
@@ -350,7 +330,7 @@ describe("a Worker", () => {
     };
     const changes = { LOG_SHARD: { getByName: () => ({ append }) } };
     const service = await start(changes, (...log) => openLogWithin(1, ...log));
-    expect(await ask(service)).toHaveProperty("certChain");
+    expect(await service.call()).toHaveProperty("certChain");
   });
 
   test("asks another shard once", async () => {
@@ -362,7 +342,7 @@ describe("a Worker", () => {
       },
     };
     const service = await start({ LOG_SHARD, LOG_SHARDS: 2 });
-    expect(await ask(service)).toHaveProperty("certChain");
+    expect(await service.call()).toHaveProperty("certChain");
     expect(new Set(asked).size).toBe(2);
     expect(takeAuditsOf(lines).at(-1)).toMatchObject({ log: asked[1], logIndex: 7 });
   });
@@ -380,7 +360,7 @@ describe("a Worker", () => {
     const service = await start({ LOG_SHARD, LOG_SHARDS: 2 });
     const states: [boolean, number, number][] = [];
     for (const _ of [1, 2, 3, 4]) {
-      const isAnswered = "certChain" in (await ask(service));
+      const isAnswered = "certChain" in (await service.call());
       const { status, reasons } = await readinessOf(service);
       states.push([isAnswered, status, reasons.length]);
     }
@@ -421,16 +401,14 @@ describe("a Worker", () => {
     ["without the binding of the shards", { LOG_SHARD: undefined }, "LOG_SHARD"],
     ["without the bucket", { LOG_BUCKET: undefined }, "LOG_BUCKET"],
   ])("serves nothing %s", async (_, changes, name) => {
-    const environment = { ...env, ...logValues, ...changes };
-    const worker = createWorker({ clock: () => now, openLog: openWorkerLog });
-    const response = await worker.fetch(new Request(`${origin}/readyz`), environment);
+    const worker = stageWorker({ ...logValues, ...changes }, { openLog: openWorkerLog });
+    const response = await worker.get("/readyz");
     expect(response.status).toBe(503);
     expect(await response.text()).toContain(name);
   });
 
   test("serves nothing from a main module without a log", async () => {
-    const worker = createWorker({ clock: () => now });
-    const response = await worker.fetch(new Request(`${origin}/readyz`), { ...env, ...logValues });
+    const response = await stageWorker(logValues).get("/readyz");
     expect(response.status).toBe(503);
     expect(await response.text()).toContain("main-with-log.ts");
   });

@@ -1,16 +1,16 @@
-import { afterEach, beforeEach, vi } from "vitest";
+import { beforeAll, beforeEach, vi } from "vitest";
 
-/** The lines that a Worker writes to its console in the test that runs. The console prints none of them. */
+/** The lines that Workers write to the console in the test that runs. The console prints none of the file's. */
 export function recordConsoleLines(): string[] {
   const lines: string[] = [];
-  beforeEach(() => {
-    lines.length = 0;
+  beforeAll(() => {
     for (const method of ["log", "warn", "error"] as const) {
       vi.spyOn(console, method).mockImplementation((line: string) => void lines.push(line));
     }
+    return () => void vi.restoreAllMocks();
   });
-  afterEach(() => {
-    vi.restoreAllMocks();
+  beforeEach(() => {
+    lines.length = 0;
   });
   return lines;
 }

@@ -1,13 +1,11 @@
 import { exports } from "cloudflare:workers";
-import { beforeAll, expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { connectJson, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
+import { recordConsoleLines } from "../runtime/console-lines.ts";
 import { registry, stormIssuer } from "../runtime/internet.ts";
 
-beforeAll(() => {
-  vi.spyOn(console, "log").mockImplementation(() => {});
-  return () => vi.restoreAllMocks();
-});
+recordConsoleLines();
 
 test("a storm of unknown key ids that starts an isolate fetches keys once", async () => {
   const [published, unknown] = await Promise.all(

@@ -1,6 +1,6 @@
 import { createScheduledController } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
-import { beforeAll, expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { Kek, type KekRing } from "../../../src/custody/kek.ts";
 import { Statement } from "../../../src/custody/statement.ts";
 import { Base64 } from "../../../src/pki/encoding/base64.ts";
@@ -9,6 +9,7 @@ import { createKvStore } from "../../../src/worker/kv-store.ts";
 import { origin } from "../../contract/service-under-test.ts";
 import { clusterLocal } from "../../testkit/ca/sealed-authorities.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
+import { recordConsoleLines } from "../runtime/console-lines.ts";
 import worker from "../runtime/patient-worker.ts";
 
 const get = (path: string, headers: HeadersInit = {}) =>
@@ -31,12 +32,7 @@ async function kekRing(): Promise<KekRing> {
   return [await Kek.import(id, Base64.parse(octets) ?? new Uint8Array())];
 }
 
-beforeAll(() => {
-  vi.spyOn(console, "log").mockImplementation(() => {});
-  vi.spyOn(console, "warn").mockImplementation(() => {});
-  vi.spyOn(console, "error").mockImplementation(() => {});
-  return () => vi.restoreAllMocks();
-});
+recordConsoleLines();
 
 test("a taint in KV ends the signing in a running isolate, and the cron mints the next authority", async () => {
   await runCron();
