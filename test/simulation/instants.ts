@@ -9,5 +9,3 @@ export const always: Validity = { notBefore: new Date(0), notAfter: new Date(8.6
 
 /** The instant of a second of a history; programs have whole ones. */
 export const at = (now: number): Date => new Date(Math.round(now) * 1000);
-
-export const secondOf = (instant: Date): number => instant.getTime() / 1000;

@@ -9,7 +9,7 @@ interface Written<T> {
 }
 
 /** Records of one kind in a store as eventually consistent as KV: each reading sees each write late. */
-export class LaggingRecords<T extends { readonly id: string }> {
+class LaggingRecords<T extends { readonly id: string }> {
   readonly #written: Written<T>[] = [];
 
   put(record: T, now: number): void {

@@ -31,7 +31,7 @@ export interface Workload {
   bundle: ReadonlySet<string>;
 }
 
-export const nameOf = (root: Uint8Array): string => new TextDecoder().decode(root);
+const nameOf = (root: Uint8Array): string => new TextDecoder().decode(root);
 
 /** The workloads of a mesh, which get leaves by their renewal rules and authenticate each other. */
 export class Workloads {
@@ -73,7 +73,7 @@ export class Workloads {
     authority: PublishedAuthority,
     authorities: readonly PublishedAuthority[],
     now: number,
-    clock: Date = at(now),
+    clock: Date,
   ): readonly PublishedAuthority[] {
     if (addSeconds(clock, workload.leafSeconds) > authority.schedule.retiresAt) {
       throw this.#violation(now, "a leaf outlives its authority");
@@ -102,7 +102,7 @@ export class Workloads {
   checkHandshakes(
     changed: Workload,
     now: number,
-    isExcused: (leaf: NonNullable<Workload["leaf"]>) => boolean = () => false,
+    isExcused: (leaf: NonNullable<Workload["leaf"]>) => boolean,
   ): void {
     for (const peer of this.all) {
       if (!peer.leaf || now >= peer.leaf.expiresAt) continue;
