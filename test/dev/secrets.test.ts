@@ -13,11 +13,14 @@ const now = new Date("2026-11-21T23:59:59Z");
 const variablesIn = async (root: string) =>
   parseEnv(await readFile(join(root, ".dev.vars"), "utf8"));
 
-test("writes secrets that the CA's own configuration accepts", async () => {
+test("writes secrets that the CA's own configuration accepts, for their owner alone", async () => {
   const root = await temporaryFolder();
   const { mintedKekId } = await prepareDevelopmentSecrets(root, issuer, now);
   const configuration = Configuration.parse(await variablesIn(root));
   expect(mintedKekId).toBe("dev-2026-11");
+  expect((await stat(join(root, ".dev.vars"))).mode & 0o777).toBe(0o600);
+  // A new checkout shows CRLs.
+  expect(configuration.crl).toBeDefined();
   expect(configuration.keks.map((kek) => [kek.id, "octets" in kek && kek.octets.length])).toEqual([
     ["dev-2026-11", 32],
   ]);
@@ -29,18 +32,6 @@ test("writes secrets that the CA's own configuration accepts", async () => {
       trusted_node_accounts: [{ namespace: "istio-system", name: "ztunnel" }],
     },
   ]);
-});
-
-test("has the CA of a new checkout publish CRLs", async () => {
-  const root = await temporaryFolder();
-  await prepareDevelopmentSecrets(root, issuer, now);
-  expect(Configuration.parse(await variablesIn(root)).crl).toBeDefined();
-});
-
-test("writes secrets that only their owner can read", async () => {
-  const root = await temporaryFolder();
-  await prepareDevelopmentSecrets(root, issuer, now);
-  expect((await stat(join(root, ".dev.vars"))).mode & 0o777).toBe(0o600);
 });
 
 test("makes another KEK for every checkout", async () => {
