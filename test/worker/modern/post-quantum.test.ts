@@ -8,8 +8,11 @@ import { bearer, callWithClient, grpcWeb } from "../../contract/rpc-calls.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
 import { createPostQuantumCsr } from "../../testkit/callers/workload.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
+import { recordConsoleLines } from "../runtime/console-lines.ts";
 import { logValues } from "../runtime/log-values.ts";
 import { csr, stageWorker } from "../runtime/staged-worker.ts";
+
+recordConsoleLines();
 
 const certificatesIn = (pem: string): Certificate[] =>
   (pem.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----\n?/g) ?? []).map((each) =>
