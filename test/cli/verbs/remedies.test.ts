@@ -1,13 +1,15 @@
 import { execFileSync } from "node:child_process";
 import { createPrivateKey, generateKeyPairSync } from "node:crypto";
-import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
+import { chmod, chown, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CommanderError } from "commander";
 import { beforeEach, describe, expect, test } from "vitest";
 import { rampart } from "../../../src/cli/rampart.ts";
 import { OperatorError } from "../../../src/foundation/errors.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { type FindingName, findingNames } from "../../../src/status/finding.ts";
 import { stretchLightly } from "../../testkit/light-scrypt.ts";
+import { rows as outages } from "../../testkit/outages/rows.ts";
 import { signIntermediate } from "../../testkit/pki/company-ca.ts";
 import { createCa, writeCacerts } from "../../testkit/pki/plugged-in.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
@@ -18,6 +20,8 @@ const day = 86_400;
 const start = new Date("2026-06-01T00:00:00.000Z");
 const root = await createCa("O=company,CN=root");
 const nextRoot = await createCa("O=company,CN=next root");
+
+const passphrase = "correct horse battery staple";
 
 let operator: Operator;
 
@@ -364,13 +368,13 @@ const cases: readonly Case[] = [
 
 stretchLightly();
 
-beforeEach(async () => {
-  const lengths = `MAX_WORKLOAD_CERT_TTL = "${10 * day}s"\nPROPAGATION_INTERVAL = "600s"`;
-  operator = await Operator.create(start, lengths);
-  operator.terminal.setVariable("RAMPART_PASSPHRASE", "correct horse battery staple");
-});
-
 describe("an advised command, typed as it stands, is done on the CA that the advice is about", () => {
+  beforeEach(async () => {
+    const lengths = `MAX_WORKLOAD_CERT_TTL = "${10 * day}s"\nPROPAGATION_INTERVAL = "600s"`;
+    operator = await Operator.create(start, lengths);
+    operator.terminal.setVariable("RAMPART_PASSPHRASE", passphrase);
+  });
+
   test.each(cases)("$text $state", async ({ text, bring, cured }) => {
     const [name = ""] = /(?:rampart|openssl|chmod) (?:[a-z-]+ ?)+/.exec(text) ?? [];
     const commands = commandsIn(await bring());
@@ -387,4 +391,178 @@ test("every line of the source that prints a command is typed, or has its reason
   const lines = await remedyLines();
   expect(lines.filter((line) => !known.some((text) => line.includes(text)))).toEqual([]);
   expect(known.filter((text) => !lines.some((line) => line.includes(text)))).toEqual([]);
+});
+
+const hour = 3600;
+const isRoot = process.geteuid?.() === 0;
+const store = () => file("store");
+const recordsIn = (folder: string) => readdir(join(store(), folder));
+const lose = () => rm(store(), { recursive: true });
+const nothing = async (): Promise<void> => {};
+
+/** Sets the clock so many hours after the CA was founded. */
+const at = (hours: number) => {
+  operator.now = addSeconds(start, hours * hour);
+};
+
+const save = () => {
+  at(0.5);
+  return done("authority export -o", file("rampart-backup.age"));
+};
+
+async function giveRecords(uid: number): Promise<void> {
+  for (const path of await readdir(store(), { recursive: true }))
+    await chown(join(store(), path), uid, uid);
+}
+
+async function giveAuthority(uid: number): Promise<void> {
+  const [name = ""] = await recordsIn("authorities");
+  await chown(join(store(), "authorities", name), uid, uid);
+}
+
+interface Found {
+  readonly name: FindingName;
+  readonly remedy: string;
+}
+
+async function examined(hours: number): Promise<readonly Found[]> {
+  at(hours);
+  const { findings } = JSON.parse((await verb("doctor --offline --json")).printed);
+  return findings.filter(({ name }: Found) => name !== "node-version");
+}
+
+interface FindingCase {
+  readonly name: FindingName;
+  readonly state: string;
+  readonly bring?: () => Promise<unknown>;
+  /** When it is found, in hours. */
+  readonly hours?: number;
+  /** Which command of the remedy is for this state, where it has others. */
+  readonly command?: string;
+  /** Whose the store is then, for a test that root runs: that of the user who serves. */
+  readonly owner?: number;
+}
+
+const findings: readonly FindingCase[] = [
+  { name: "store-empty", state: "new", bring: lose, command: "init" },
+  { name: "nothing-signs", state: "over", hours: 24 * 365 },
+  {
+    name: "inception-date-passed",
+    state: "without its folder, with a backup",
+    bring: async () => {
+      await save();
+      await lose();
+      await operator.configure('INCEPTION_DATE = "2026-01-01"');
+    },
+    command: "restore",
+  },
+  {
+    name: "record-refused",
+    state: "damaged",
+    bring: async () => {
+      await save();
+      const [name = ""] = await recordsIn("authorities");
+      await writeFile(join(store(), "authorities", name), "{}");
+    },
+    command: "restore",
+  },
+  { name: "record-not-private", state: "open", bring: () => chmod(store(), 0o755) },
+  {
+    name: "record-owner",
+    state: "a record of root's, for a service",
+    bring: async () => {
+      await done("deny add node/a --until 48h --yes");
+      await giveRecords(12_345);
+      await chown(store(), 12_345, 12_345);
+      await giveAuthority(0);
+    },
+    owner: 12_345,
+  },
+  {
+    name: "record-owner",
+    state: "the folder alone root's",
+    bring: async () => {
+      await giveRecords(12_345);
+      await chown(store(), 0, 0);
+    },
+    owner: 12_345,
+  },
+  {
+    name: "record-owner",
+    state: "a record of another user's, for root",
+    bring: async () => {
+      for (const node of ["a", "b"]) await done(`deny add node/${node} --until 48h --yes`);
+      await giveAuthority(12_345);
+    },
+    owner: 0,
+  },
+  { name: "authority-successor-missing", state: "due", hours: 60 },
+  { name: "authority-successor-late", state: "overdue", hours: 95 },
+  { name: "backup-old", state: "unsaved", hours: 30 },
+  {
+    name: "taint-still-trusted",
+    state: "tainted",
+    bring: async () => {
+      const [{ id } = { id: "" }] = await listed();
+      at(0.5);
+      await done("authority taint", id, "--root", "with-last-leaf", "--yes");
+    },
+  },
+  {
+    name: "denial-ended",
+    state: "over",
+    bring: () => done("deny add ns/a*/sa/* --until 10m --yes"),
+  },
+];
+
+/** Findings whose remedy a person carries out, or whose commands only show something. */
+const forPeople: readonly FindingName[] = [
+  ...(["account-refused", "namespaces-overlap", "configuration-example"] as const),
+  ...(["configuration-warning", "connections-proxied", "platform-limits"] as const),
+  ...(["inception-date-over", "key-exchange-classical", "node-version"] as const),
+  ...(["workerd-version", "wrangler-version", "jwt-issuer-elsewhere"] as const),
+  ...(["ca-away", "ca-needs-attention", "ca-not-ready", "kek-unavailable"] as const),
+  ...(["cluster-away", "cluster-not-inspected", "bundle-missing", "bundle-stale"] as const),
+  ...(["crl-ended", "crl-missing", "crl-stale", "next-step-due"] as const),
+  ...(["issuer-key-unusable", "issuer-unreachable", "serving-certificate-unusable"] as const),
+  ...(["store-full", "store-nearly-full", "subject-loose"] as const),
+  ...(["store-overwrites"] as const),
+];
+
+describe("a remedy of a finding, typed as it stands, cures that, and brings no other", () => {
+  beforeEach(async () => {
+    operator = await Operator.create(
+      start,
+      'MONITORING_LISTEN = "127.0.0.1:0"\nPROPAGATION_INTERVAL = "30s"\nMAX_WORKLOAD_CERT_TTL = "24h"',
+      'TRUST_DOMAIN = "mesh.test"',
+    );
+    operator.terminal.setVariable("RAMPART_PASSPHRASE", passphrase);
+    await done("authority init", "--yes");
+  });
+
+  test.each(findings.filter(({ owner }) => isRoot || owner === undefined))(
+    "$name: $state",
+    async ({ name, bring = nothing, hours = 1, command = "", owner }) => {
+      await bring();
+      const before = await examined(hours);
+      const remedy = before.find((found) => found.name === name)?.remedy ?? "";
+      const commands = [...remedy.matchAll(/`([^`]+)`/g)].map(([, each = ""]) => each);
+      await type(commands.find((each) => each.includes(command)) ?? "false");
+      // A new authority signs after two intervals of propagation.
+      const after = await examined(hours + 1 / 30);
+      const known = before.map((found) => found.name);
+      if (owner !== undefined) expect((await stat(store())).uid).toBe(owner);
+      expect(after.filter((found) => found.name === name || !known.includes(found.name))).toEqual(
+        [],
+      );
+    },
+  );
+
+  test("every finding has a remedy that is typed here, by the outages, or by a person", () => {
+    const typedThere = outages.flatMap(({ cure, advice }) => (cure ? [advice.name] : []));
+    const played = new Set<string>([...findings.map(({ name }) => name), ...typedThere]);
+    const left = findingNames.filter((name) => !played.has(name));
+    expect(left.filter((name) => !forPeople.includes(name))).toEqual([]);
+    expect(forPeople.filter((name) => findings.some((each) => each.name === name))).toEqual([]);
+  });
 });

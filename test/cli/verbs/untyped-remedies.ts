@@ -7,7 +7,7 @@ const source = join(import.meta.dirname, "../../../src");
 const command =
   /(?:["'`] *|: )(?:rampart (?:authority|certificate|cluster|deny|doctor|init|issuer|kek|log|policy|root)\b|sudo |chown |chmod |openssl |kubectl |npm |npx |findmnt |sam |gh )/;
 
-/** Findings have a table of their own, test/cli/verbs/doctor/remedies.test.ts. */
+/** Findings have a table of their own. */
 const ofFindings = /^(?:status|cli\/verbs\/doctor)\//;
 
 /** The lines of the source, without comments, that advise a command. */
