@@ -1,4 +1,3 @@
-/** The servers for a client, by their names in the table. */
 export type ServerName = "rampart serve" | "rampart gateway" | "Worker";
 
 /** A row of the matrix in docs/reference/compatibility.md, each cell of which this suite must show. */

@@ -2,7 +2,6 @@ import { readFile } from "node:fs/promises";
 
 /** A fenced block of a page, without the indentation of the list that it is in. */
 export interface FencedBlock {
-  /** The line of its fence. */
   readonly line: number;
   /** The first word behind the fence, such as `sh`. */
   readonly language: string;
@@ -46,6 +45,5 @@ export async function blocksUnder(page: string, heading: string): Promise<readon
   return found.flatMap(fencedBlocks);
 }
 
-/** The texts of the blocks in one language. */
 export const textsIn = (blocks: readonly FencedBlock[], language: string): readonly string[] =>
   blocks.filter((block) => block.language === language).map(({ text }) => text);

@@ -11,7 +11,6 @@ interface Reference {
   readonly anchor: string | undefined;
 }
 
-/** The relative links of a page, seen from the root. */
 function linksOf(page: string): Reference[] {
   const targets = [...read(page).matchAll(/\]\((?!https?:)([^)\s]*)\)/g)].map(([, to = ""]) => to);
   const sources = [...read(page).matchAll(/\bsrc="([^"]+)"/g)].map(([, to = ""]) => to);

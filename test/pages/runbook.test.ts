@@ -6,7 +6,6 @@ const parts = read("docs/how-to/troubleshoot.md").split(/^## (?:Alerts|Events .+
 const [, alertsPart = "", ofCa = "", ofGateway = "", ofOthers = "", ofAgent = "", restPart = ""] =
   parts;
 
-/** The sections of a part, by their headings. */
 function sectionsOf(part: string): ReadonlyMap<string, string> {
   const [, ...sections] = part.split(/^### /m);
   return new Map(

@@ -1,7 +1,6 @@
 import { type FencedBlock, fencedBlocks } from "./page-blocks.ts";
 import { read } from "./page-files.ts";
 
-/** A fenced block, and the page that it stands on. */
 export interface Block extends FencedBlock {
   readonly page: string;
 }
@@ -80,7 +79,6 @@ export const suites: Readonly<Record<string, string>> = {
   "docs/reference/releases.md": "package",
 };
 
-/** The blocks of a page in their order. */
 export const blocksOf = (page: string): Block[] =>
   fencedBlocks(read(page)).map((block) => ({ page, ...block }));
 

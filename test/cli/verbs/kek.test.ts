@@ -100,13 +100,3 @@ test("a verb says in one sentence why the KEK does not open", async () => {
     "must have a form that `rampart kek wrap --help` shows",
   );
 });
-
-test("at a terminal, that sentence is all that is said", async () => {
-  terminal.setVariable("KEK", (await kek("wrap", "k1", uri)).trim());
-  service.fault = awsFault("AccessDeniedException");
-  const shown = operator.terminalWith({ isTTY: true });
-  await expect(operator.run(kekCommand, ["list"], shown)).rejects.toThrow(
-    "the KEK is not open: KEK k1: ",
-  );
-  expect(shown.said).not.toContain("KEK");
-});

@@ -53,7 +53,6 @@ async function typed(words: readonly string[]): Promise<Run> {
   return { printed: terminal.printed, said: terminal.said, isDone };
 }
 
-/** Types a verb on the CA of this test. It says yes. */
 const verb = (line: string, ...words: readonly string[]) =>
   typed([...line.split(" "), ...words, "-c", operator.config]);
 
@@ -86,7 +85,6 @@ async function certified(csr: string): Promise<void> {
   await writeFile(chain(), pem + root.pem);
 }
 
-/** Makes a request that has its answer. */
 async function requestAnswered(): Promise<Run> {
   const run = await verb("authority request");
   await certified(run.printed);
@@ -115,7 +113,6 @@ async function pluggedIn(): Promise<string> {
   return writeCacerts(await temporaryFolder(), ca, { roots: root.pem });
 }
 
-/** The commands in a text: in backticks, or alone on a line. */
 const commandsIn = ({ printed, said }: Run): readonly string[] =>
   [
     ...`${printed}\n${said}`.matchAll(
@@ -123,7 +120,6 @@ const commandsIn = ({ printed, said }: Run): readonly string[] =>
     ),
   ].map(([, quoted, alone]) => quoted ?? alone ?? "");
 
-/** The words of a line of a shell. */
 const wordsOf = (line: string): string[] =>
   [...line.matchAll(/'((?:[^']|'\\'')*)'|(\S+)/g)].map(
     ([, quoted, plain]) => quoted?.replaceAll("'\\''", "'") ?? plain ?? "",
@@ -132,7 +128,6 @@ const wordsOf = (line: string): string[] =>
 /** Names of files that the advice cannot know. */
 const placeholders = /^(?:chain|ROOTS?|KEY|DECRYPTED)\.pem$|^rampart-backup\.age$/;
 
-/** Types the advised command as it stands. */
 function type(command: string): Promise<Run> {
   const words = wordsOf(command).map((word) => (placeholders.test(word) ? file(word) : word));
   if (words[0] !== "rampart") {

@@ -21,7 +21,6 @@ const made = async (options: Partial<RootOptions>): Promise<string> =>
 const idOf = (pem: string): string =>
   fingerprintOf(Pem.parse(pem, ["CERTIFICATE"]) ?? new Uint8Array());
 
-/** Adds the roots in a text, which is a file of this name. */
 async function add(...pems: readonly string[]): Promise<string> {
   await writeFile(operator.file("roots.pem"), pems.join(""));
   return root("add", operator.file("roots.pem"));
@@ -32,7 +31,6 @@ async function listed(): Promise<readonly string[]> {
   return roots.map(({ id }: { id: string }) => id).toSorted();
 }
 
-/** The certificate of the authority in the store, PEM. */
 async function ownRoot(): Promise<string> {
   const [own] = await operator.authorities();
   const shown = await authority("show", own?.id ?? "");

@@ -3,7 +3,6 @@ import type { FindingName } from "../../../src/status/finding.ts";
 /** A way to break a CA that `rampart serve` runs. Every text of shell is typed in its folder, beside `rampart.toml`. */
 export interface Row {
   readonly name: string;
-  /** One sentence. */
   readonly what: string;
   /** An outage issues no certificate to anybody; a danger may become one, and the CA is ready meanwhile. */
   readonly kind: "outage" | "danger";

@@ -49,7 +49,6 @@ process.once("exit", () => {
   for (const child of living) child.send("SIGKILL");
 });
 
-/** Starts a program. */
 export function startChild(
   program: string,
   values: readonly string[],

@@ -15,7 +15,6 @@ export interface OperatorFolder {
   readonly secrets: string[];
 }
 
-/** The exit code and the output of a command. */
 export interface Answer {
   readonly code: number;
   readonly stdout: string;

@@ -5,7 +5,6 @@ import { runCommand } from "../../../src/cli/rampart.ts";
 import type { Screen } from "../../../src/cli/terminal/terminal.ts";
 import { Terminal } from "../../../src/cli/terminal/terminal.ts";
 
-/** The properties of a {@link MemoryTerminal} that differ from those of a pipe. */
 interface MemoryTerminalOptions {
   readonly environment?: Readonly<Record<string, string>>;
   readonly clock?: () => Date;
@@ -37,12 +36,10 @@ export class MemoryTerminal extends Terminal {
     return terminal;
   }
 
-  /** The text on the standard output. */
   get printed(): string {
     return this.#parts.stdout.text;
   }
 
-  /** The text on the standard error stream. */
   get said(): string {
     return this.#parts.stderr.text;
   }

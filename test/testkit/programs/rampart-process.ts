@@ -27,7 +27,6 @@ async function bundledProgram(): Promise<string> {
   return text;
 }
 
-/** `rampart` in its own process. */
 interface RampartProcess extends Child {
   /** `host:port` behind this word in its log, as soon as it is there. Rejects if the process ends before. */
   readonly addressOf: (name: string) => Promise<string>;
@@ -81,7 +80,6 @@ export function launchRampart(
 
 const portIn = (address: string): number => Number(address.split(":").at(-1));
 
-/** Runs a verb that must succeed. @returns Its standard output. */
 export const runRampart = (words: readonly string[], options: RunOptions = {}): Promise<string> =>
   runWell(process.execPath, [program, ...words], {
     ...options,
@@ -104,7 +102,6 @@ export function startRampart(
 
 /** `rampart serve` or `rampart gateway`, and where it listens. */
 export interface ServerProcess extends RampartProcess {
-  /** `host:port` of RPCs. */
   readonly address: string;
   readonly port: number;
   /** 0 if the configuration has none. */
@@ -165,7 +162,6 @@ export async function startServe(
 
 /** A program of the mesh in its own process, with a file as its configuration. */
 export interface ProgramProcess extends RampartProcess {
-  /** Every line of its log so far. */
   readonly log: () => readonly Readonly<Record<string, unknown>>[];
   /** Replaces the configuration file, as an editor does. */
   readonly replace: (values: Readonly<Record<string, unknown>> | string) => Promise<void>;

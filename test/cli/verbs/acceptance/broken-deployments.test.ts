@@ -14,13 +14,11 @@ const pathOf = ({ url }: Request): string => new URL(url).pathname;
 const isCall = (request: Request): boolean => pathOf(request).endsWith("/CreateCertificate");
 const isUnsigned = ({ headers }: Request) => headers.get("authorization")?.endsWith(".") === true;
 
-/** Answers these requests itself. */
 const answering =
   (isMeant: (request: Request) => boolean, answer: () => Response): Between =>
   async (request, pass) =>
     isMeant(request) ? answer() : pass(request);
 
-/** Changes the answers at a path, or all of them. */
 const changing =
   (path: string, change: (response: Response) => Response | Promise<Response>): Between =>
   async (request, pass) => {
@@ -28,13 +26,11 @@ const changing =
     return path === "" || pathOf(request) === path ? change(response) : response;
   };
 
-/** Changes a JSON document at a path. */
 const changingJson = (path: string, change: (json: Record<string, unknown>) => object): Between =>
   changing(path, async (response) =>
     response.status === 200 ? Response.json(change(await response.json())) : response,
   );
 
-/** Gives requests another credential, or none. */
 const withCredential =
   (token: string | undefined, isMeant: (request: Request) => boolean = () => true): Between =>
   (request, pass) => {
@@ -56,13 +52,11 @@ const lagging =
     return changingJson("/bundle.json", aged)(request, pass);
   };
 
-/** Every call after the first ones. */
 function after(calls: number): (request: Request) => boolean {
   let count = 0;
   return (request) => isCall(request) && ++count > calls;
 }
 
-/** Changes the answers of gRPC-Web. */
 const ofGrpcWeb = (change: (response: Response, type: string) => Response | Promise<Response>) =>
   changing("", (response) => {
     const type = response.headers.get("content-type") ?? "";

@@ -19,7 +19,6 @@ export type Between = (
   pass: (changed: Request) => Promise<Response>,
 ) => Promise<Response>;
 
-/** A row of a report in JSON. */
 interface ReportedRow {
   readonly name: string;
   readonly verdict: string;
@@ -74,7 +73,6 @@ async function startBetween() {
   };
 }
 
-/** A served CA, reached directly and through something in between. */
 export async function startPlayedCa(values: Readonly<Record<string, unknown>> = {}) {
   const between = await startBetween();
   const KEK = randomKek();
@@ -133,7 +131,6 @@ export async function startPlayedCa(values: Readonly<Record<string, unknown>> = 
       const { rows } = JSON.parse(terminal.printed) as { rows: readonly ReportedRow[] };
       return new Map(rows.map((row) => [row.name, row]));
     },
-    /** The folder of the CA's store. */
     storeDirectory: ca.storeDirectory,
     end: async (): Promise<void> => {
       await between.close();

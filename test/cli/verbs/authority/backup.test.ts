@@ -51,7 +51,6 @@ let identity: string;
 let recipient: string;
 /** A store with one of each: an EC authority, a tainted RSA authority, an additional root, and a removed one. */
 let full: MemoryMint;
-/** A store of two EC authorities. */
 let namesakes: MemoryMint;
 
 beforeAll(async () => {
@@ -145,7 +144,6 @@ interface Content {
   requests: { csr: string; privateKey: string; requestedAt: string }[];
 }
 
-/** The decrypted content of a backup. */
 async function unlocked(mint: MemoryMint): Promise<string> {
   const decrypter = new Decrypter();
   decrypter.addIdentity(identity);
@@ -403,7 +401,6 @@ test.each<[string, (content: Content) => unknown, string]>([
   expect(restored.store.records.size).toBe(0);
 });
 
-/** A store with two keys for tokens of one algorithm. */
 async function twoTokenKeys(): Promise<MemoryMint> {
   const mint = createMemoryMint(keks);
   await Mint.mintAuthority(mint, authoritySchedule);

@@ -48,7 +48,6 @@ async function answer(
   return operator.file("chain.pem");
 }
 
-/** Requests an intermediate and installs it. @returns Its id. */
 async function renew(issuer: TestCa = root, ...options: readonly string[]): Promise<string> {
   const chain = await answer(await authority("request"), issuer);
   const [open] = await requests();

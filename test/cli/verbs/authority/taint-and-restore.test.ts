@@ -211,7 +211,6 @@ describe("a restore", () => {
 });
 
 describe("a restore of another CA's backup", () => {
-  /** Moves on to another store, with a CA of its own. */
   async function otherCa(): Promise<string> {
     await operator.moveTo("other");
     await authority("init", "--yes");

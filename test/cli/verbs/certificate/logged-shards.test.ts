@@ -18,7 +18,6 @@ import { Operator } from "../../operator.ts";
 
 const inceptionDate = "2026-11-21";
 
-/** Two replicas that log into one bucket, each into a shard of its own. */
 async function replicas() {
   const bucket = new MemoryBucket();
   const logKek = await createKek("k1");

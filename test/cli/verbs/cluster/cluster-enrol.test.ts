@@ -24,7 +24,6 @@ const settings = { platform: "worker" as const, cluster: "prod-1", audiences: ["
 const key = await createTokenKey("RS256", "k1");
 const other = await createTokenKey("RS256", "k2");
 
-/** Fetches these documents, by URL. */
 function internet(documents: Readonly<Record<string, unknown>>): DocumentFetch {
   const fetchJson: JsonFetch = async (url) => {
     if (url in documents) return documents[url];

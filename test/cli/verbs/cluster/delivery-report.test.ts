@@ -58,7 +58,6 @@ const kubernetes = () => ({ server: api.origin, credential, deliver_roots: true 
 const withAccess = () => ({ issuer: "https://a.test", cluster: "a", kubernetes: kubernetes() });
 const withoutAccess = { issuer: "https://b.test", cluster: "b" };
 
-/** A configuration of these issuers, with their credential. */
 const configured = (...ISSUERS: readonly object[]) =>
   configurationOf({ ISSUERS, [credential]: watchedToken });
 
@@ -84,7 +83,6 @@ async function current(): Promise<NumberedBundle> {
 
 type ConfigMap = NonNullable<ReturnType<WatchedApi["configMapIn"]>>;
 
-/** Changes the bundle of the namespace `shop`. */
 function change(changes: (held: ConfigMap) => object): void {
   const held = api.configMapIn("shop");
   if (!held) throw new Error("shop has no bundle");

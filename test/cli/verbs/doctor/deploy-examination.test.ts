@@ -7,7 +7,6 @@ import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 
-/** The exit code of the last checkup. */
 let code: MemoryTerminal["exitCode"];
 
 async function examined(config: string, flag: string) {

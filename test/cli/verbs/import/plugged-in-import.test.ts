@@ -20,7 +20,6 @@ const root = await createCa("O=company,CN=root");
 const write = (folder: string, ca: Pick<TestCa, "pem" | "keyPem">) =>
   writeCacerts(folder, ca, { roots: root.pem });
 
-/** A CA that follows an empty directory. */
 async function startFollowing() {
   const ca = await startCa({
     AUTHORITY_ROOT: "offline",

@@ -66,7 +66,6 @@ test("refuses a critical constraint on directory names alone, and takes it where
   await verify(materialOf(await constrained(directories("a0", "x"))));
 });
 
-/** A CA with this subject below one with these constraints. */
 async function below(extension: x509.Extension, subject: string) {
   const root = await createCa("O=mesh,CN=root", { extensions: [isCa(), maySign, extension] });
   const ca = await createCa(subject, { issuer: root });

@@ -10,7 +10,6 @@ import { now, operatorErrorOf } from "../../../testkit/pki/plugged-in.ts";
 export const verify = (material: PluggedInMaterial): Promise<ImportedAuthority> =>
   verifyPluggedIn(material, clusterLocal, now);
 
-/** The lines that an operator reads of a CA that must be refused. */
 export const linesFor = (material: PluggedInMaterial): Promise<readonly string[]> =>
   operatorErrorOf(() => verify(material));
 

@@ -1,6 +1,6 @@
 import { stripVTControlCharacters } from "node:util";
 import { parse } from "smol-toml";
-import { describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { parse as parseYaml } from "yaml";
 import { runCommand } from "../../../../src/cli/rampart.ts";
 import type { IssuerTable } from "../../../../src/config/issuer-table.ts";
@@ -125,9 +125,14 @@ describe.each(Object.entries(rows) as [Platform, Row][])(
   "the table of %s",
   (platform, { options, typed, others }) => {
     const words = `${platform} ${options} ${places(platform)}`;
+    let printed: unknown;
+
+    beforeAll(async () => {
+      printed = await printedTable(words);
+    });
 
     test("gives the right caller its identity, and its token's issuer is known", async () => {
-      const table = tableOf(await printedTable(words));
+      const table = tableOf(printed);
       expect(table).toMatchObject({ issuer: platformClaims[platform].iss, namespaces: ["ci"] });
       expect(given(table, claimsOf(platform, now))).toEqual({ namespace: "ci", name: "deploy" });
     });
@@ -135,7 +140,7 @@ describe.each(Object.entries(rows) as [Platform, Row][])(
     test.each(Object.entries({ ...others, "another audience": { aud: "https://other.test" } }))(
       "gives nothing to %s",
       async (_, changes) => {
-        const table = tableOf(await printedTable(words));
+        const table = tableOf(printed);
         const claims = { ...claimsOf(platform, now), ...changes };
         expect(await refusalOf(async () => given(table, claims))).toMatchObject({
           reason: "credential-rejected",
@@ -148,7 +153,7 @@ describe.each(Object.entries(rows) as [Platform, Row][])(
       const helm = parseYaml((await enrol(`${words} --for helm`)).printed) as {
         issuers: unknown[];
       };
-      for (const table of [worker.ISSUERS[0], helm.issuers[0], await printedTable(words)]) {
+      for (const table of [worker.ISSUERS[0], helm.issuers[0], printed]) {
         expect(subjectFindings(issuersOf(table))).toEqual([]);
       }
     });
@@ -167,7 +172,7 @@ describe.each(Object.entries(rows) as [Platform, Row][])(
       }
       await answering;
       const [table] = parse(terminal.printed)["ISSUERS"] as unknown[];
-      expect(table).toEqual(await printedTable(words));
+      expect(table).toEqual(printed);
     });
   },
 );

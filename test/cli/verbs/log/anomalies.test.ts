@@ -40,7 +40,6 @@ const signer = await createTestIssuer();
 const named = await certified(signer, ["b.team-a.test"]);
 const other = await certified(await createTestIssuer());
 
-/** An entry in an index, with the changes of a test. */
 interface Made {
   readonly minutes?: number;
   readonly account?: string;
@@ -86,7 +85,6 @@ const anomalies = (index: FollowerIndex, from: number, changes: Partial<Watch> =
   ...anomaliesIn(index, from, { ...watch, ...changes }, newestOf(index)),
 ];
 
-/** The anomalies behind the entry of the authority. */
 const found = (made: readonly Made[], from = 1, changes: Partial<Watch> = {}): string[] =>
   anomalies(indexOf(made), from, changes).map(({ finding }) => finding);
 

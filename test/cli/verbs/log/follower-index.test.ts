@@ -8,7 +8,6 @@ import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 const instant = "2026-11-22T12:00:00.000Z";
 
-/** How SQLite looks for the entries of a search. */
 function planOf(fields: SearchFields, index = new FollowerIndex()): string {
   const { sql, values } = searchQuery(fields, 20);
   const steps = index.all<{ detail: string }>(`EXPLAIN QUERY PLAN ${sql}`, ...values);

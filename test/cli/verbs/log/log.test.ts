@@ -35,7 +35,6 @@ afterAll(() => ca.end());
 const log = (words: string, environment: Readonly<Record<string, string>> = {}): Promise<Answer> =>
   rampartHere(folder, `log ${words}`, { RAMPART_LOG_TOKEN: ca.token, ...environment });
 
-/** Follows the log, whose clock stands still, and reads its findings. */
 async function follow(words: string, staleAfter = "876000h") {
   const { code, stdout } = await log(`follow --url ${ca.url} --stale-after ${staleAfter} ${words}`);
   const lines = stdout.split("\n").filter((line) => line !== "");

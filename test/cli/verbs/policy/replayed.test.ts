@@ -21,7 +21,6 @@ const lifetimesOf = (product: string) => (product === "token" ? tokens : certifi
 
 type Past = Awaited<ReturnType<typeof livedThrough>>;
 
-/** What rules would have done in a mesh that has left a log and audit lines. */
 async function replayed({ index, audits }: Past, rules: readonly object[]) {
   const policy = Policy.create(PolicyTable.schema.parse({ rules }));
   const file = join(await temporaryFolder(), "audit.jsonl");
@@ -53,7 +52,6 @@ test("a replay lets a terminal say meanwhile that it works", async () => {
   expect(await Promise.race([replay(rules, many), turn])).toBe("turn");
 });
 
-/** The requests of these entries of a log. */
 async function requestsIn(...entries: readonly TokenEntry[]) {
   using index = new FollowerIndex();
   for (const [i, entry] of entries.entries()) addRequest(index, i, entry, loggedEntry(entry));
@@ -130,11 +128,10 @@ test("requests that are alike count together over the whole log, apart from thos
 });
 
 const samples = fc.sample(fc.tuple(generatedRules, generatedRules, historyOf(60)), {
-  numRuns: 10,
+  numRuns: 6,
   seed: 2611,
 });
 
-/** Each history under two lists of rules. */
 const lives = await Promise.all(
   samples.map(async ([rules, others, requests]) => ({
     rules,

@@ -8,7 +8,6 @@ const none = { inbound: [], outbound: [], ingress: [], egress: [], allow: [] };
 const parse = (flags: Partial<ListenerFlags>) =>
   parseListeners({ ...none, ...flags }, clusterLocal);
 
-/** The listener and the cluster of the bootstrap with one passage. */
 function passageOf(flags: Partial<ListenerFlags>) {
   const address = { host: "127.0.0.1", port: 15_000 };
   const bootstrap = createBootstrap({

@@ -21,7 +21,6 @@ import { eventually } from "../../../testkit/time/eventually.ts";
 const codes = { SIGINT: 130, SIGTERM: 143 } as const;
 const signals = ["SIGINT", "SIGTERM"] as const;
 
-/** Every verb below a command, by its words. */
 function verbsOf(command: Command, words: readonly string[] = []): [string, Command][] {
   return command.commands.flatMap((child) => {
     const name = [...words, child.name()];
@@ -138,7 +137,6 @@ async function whatIsWaitedFor(): Promise<Waited> {
   return { folder, port, reached };
 }
 
-/** The words that somebody types, and the environment. */
 function typed(verb: string, words: string, { folder, port }: Waited) {
   const filled = words
     .replaceAll("FIFO", join(folder, "fifo.toml"))

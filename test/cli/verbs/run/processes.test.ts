@@ -14,7 +14,6 @@ import { serveToml, startRampart } from "../../../testkit/programs/rampart-proce
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 import { eventually } from "../../../testkit/time/eventually.ts";
 
-/** Starts `serve` with two processes. */
 async function startTwo(changes: object = {}) {
   const folder = await temporaryFolder();
   const config = join(folder, "rampart.toml");
@@ -39,7 +38,6 @@ async function startTwo(changes: object = {}) {
 
 type Running = Awaited<ReturnType<typeof startTwo>>;
 
-/** The process ids of the children, by their numbers. */
 function processesOf({ child }: Running): Map<number, number> {
   const rows = execFileSync("ps", ["-A", "-o", "pid=,ppid=,args="], { encoding: "utf8" });
   return new Map(
@@ -66,7 +64,6 @@ async function callInVain(port: number): Promise<void> {
   session.destroy();
 }
 
-/** Whether somebody listens on the port. */
 async function isOpen(port: number): Promise<boolean> {
   const socket = connect(port, "127.0.0.1");
   const isConnected = await once(socket, "connect").then(

@@ -69,7 +69,6 @@ function interrupted(store: AuthorityStore, at: number, how: Interruption) {
   };
 }
 
-/** A mint whose store holds these records. */
 function mintWith(change: StoreChange, records: ReadonlyMap<string, string>): MemoryMint {
   const mint = createMemoryMint(keks, change.mint);
   for (const [key, value] of records) mint.store.records.set(key, value);

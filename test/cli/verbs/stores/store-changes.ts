@@ -19,7 +19,6 @@ import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { signIntermediate } from "../../../testkit/pki/company-ca.ts";
 import { createCa, writeCacerts } from "../../../testkit/pki/plugged-in.ts";
 
-/** A verb that writes to a store. */
 export interface StoreChange {
   readonly verb: string;
   /** A run that differs from another one of the same verb. */
@@ -38,7 +37,6 @@ export const now = new Date("2026-11-21T12:00:00Z");
 
 const nothing = async (): Promise<void> => {};
 
-/** Makes an authority that signs now. */
 const found = (session: Session): Promise<void> =>
   init({ ...session, now: addSeconds(now, -86_400) });
 
@@ -84,7 +82,6 @@ async function revokeTwice(session: Session): Promise<void> {
   await RevocationStatements.record(session.mint, statements);
 }
 
-/** A backup of a store with one of each. */
 async function prepareBackup(session: Session, folder: string): Promise<void> {
   await found(session);
   await taint(session, await onlyId(session), { root: "with-last-leaf" });
@@ -113,7 +110,6 @@ const importing = (when: string, prepare: StoreChange["prepare"]): StoreChange =
     importAuthority(session, folder, { roots: await writeRoots(folder) }),
 });
 
-/** Every way in which a verb changes a store. */
 const changes: readonly StoreChange[] = [
   { verb: "authority init", asks: true, prepare: nothing, run: (session) => init(session) },
   { verb: "authority rotate", asks: true, prepare: found, run: (session) => rotateNow(session) },
@@ -184,7 +180,6 @@ const changes: readonly StoreChange[] = [
   { verb: "certificate revoke", hasNoDryRun: true, prepare: found, run: revokeTwice },
 ];
 
-/** The same with titles. */
 export const storeChanges: readonly (StoreChange & { readonly title: string })[] = changes.map(
   (change) => ({ ...change, title: change.when ? `${change.verb} ${change.when}` : change.verb }),
 );

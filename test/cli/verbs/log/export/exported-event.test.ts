@@ -16,7 +16,6 @@ import { startLoggedCa } from "../../../../testkit/tlog/logged-ca.ts";
 const eventOf = (octets: Uint8Array<ArrayBuffer>, idx: number) =>
   exportedEntry("log.example.com/2026/0", { idx, octets, ...loggedEntry(LogEntry.parse(octets)) });
 
-/** The entries of an authority, a certificate and a token. */
 async function entries() {
   const ca = await startLoggedCa();
   try {

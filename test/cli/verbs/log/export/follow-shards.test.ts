@@ -46,7 +46,6 @@ const follow = (words = "", environment: Readonly<Record<string, string>> = {}) 
 
 const inFolder = (name: string): string => join(folder.path, name);
 
-/** Origin and index of each line that was written. */
 async function written(name = "events.jsonl"): Promise<readonly string[]> {
   const lines = (await readFile(inFolder(name), "utf8")).split("\n");
   expect(lines.pop()).toBe("");
@@ -230,7 +229,6 @@ type SentLogs = { resourceLogs: { scopeLogs: { logRecords: SentRecord[] }[] }[] 
 const recordsIn = ({ resourceLogs }: SentLogs): readonly SentRecord[] =>
   resourceLogs.flatMap(({ scopeLogs }) => scopeLogs.flatMap(({ logRecords }) => logRecords));
 
-/** Shard and index of a record. */
 const uidOf = ({ attributes: [uid] }: SentRecord): string => uid?.value.stringValue.slice(-3) ?? "";
 
 describe("log follow --to a collector", () => {
