@@ -18,11 +18,13 @@ import { patientLimits } from "../../testkit/ca/patient-limits.ts";
 import {
   namespaceOf,
   startWatchedApi,
+  type WatchedApi,
   watchedToken,
 } from "../../testkit/kubernetes/watched-api.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { type CrlAuthority, createCrlAuthority, crlTime } from "../../testkit/pki/crl-authority.ts";
+import { readCrl } from "../../testkit/pki/crls.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
@@ -33,9 +35,10 @@ const pemOf = (...authorities: readonly CrlAuthority[]): string =>
 
 /** A CA that holds no answer, and publishes what the test says. */
 async function startPublisher() {
-  const state: { bundle: string | number; lists: string | number } = { bundle: 503, lists: 503 };
-  const { origin, requests } = await startLoopbackServer(({ url }, response) => {
-    const said = url === "/crl.pem" ? state.lists : state.bundle;
+  type Said = string | number;
+  const state: { bundle: Said; lists: Said | Promise<Said> } = { bundle: 503, lists: 503 };
+  const { origin, requests } = await startLoopbackServer(async ({ url }, response) => {
+    const said = url === "/crl.pem" ? await state.lists : state.bundle;
     response.writeHead(typeof said === "number" ? said : 200).end(String(said));
   });
   let sequence = 0;
@@ -71,11 +74,18 @@ const context = (log = createEventRecorder(), clock = () => crlTime) => ({
 
 const both = `${listOfA}${listOfB}`;
 
-async function startDistribute(upstream: string, clock = () => crlTime) {
+/** @param prepare Changes the cluster before the start. */
+async function startDistribute(
+  upstream: string,
+  clock = () => crlTime,
+  prepare: (api: WatchedApi) => void = () => {},
+  CRL_CONFIG_MAPS = true,
+) {
   const log = createEventRecorder();
   const api = await startWatchedApi();
   onTestFinished(() => api.close());
   api.put(namespaceOf("shop"));
+  prepare(api);
   const folder = await temporaryFolder();
   await writeFile(join(folder, "token"), watchedToken);
   const values = {
@@ -83,7 +93,7 @@ async function startDistribute(upstream: string, clock = () => crlTime) {
     KUBERNETES_SERVER: api.origin,
     KUBERNETES_TOKEN_FILE: join(folder, "token"),
     MONITORING_LISTEN: "127.0.0.1:0",
-    CRL_CONFIG_MAPS: true,
+    CRL_CONFIG_MAPS,
   };
   const running = await distribute(DistributeConfiguration.parse(values, {}), context(log, clock));
   onTestFinished(() => running.close(100));
@@ -93,15 +103,20 @@ async function startDistribute(upstream: string, clock = () => crlTime) {
   });
   const written = () =>
     api.asked.filter((each) => each.startsWith("PATCH")).map((each) => each.split("/").at(-1));
-  return { api, log, held, written };
+  const readiness = async () =>
+    (await fetch(`http://127.0.0.1:${running.monitoringAddress.port}/readyz`)).json();
+  return { api, log, held, written, readiness };
 }
 
 test("distribute delivers a new root with its CRL, the CRL first, empties nothing, and keeps the CRL of one that leaves", async () => {
   const ca = await startPublisher();
   ca.publish([a], listOfA);
   let now = crlTime;
-  const { held, written } = await startDistribute(ca.origin, () => now);
+  const { api, held, written, readiness } = await startDistribute(ca.origin, () => now);
   await eventually(() => expect(held()).toEqual({ roots: pemOf(a), lists: listOfA }));
+  await eventually(async () => expect(await readiness()).toMatchObject({ ready: true }));
+  const labels = { "istio.io/config": "true" };
+  expect(api.configMapIn("shop", "istio-ca-crl")).toMatchObject({ metadata: { labels } });
   ca.publish([a, b], listOfA);
   await ca.asked();
   expect(held()).toEqual({ roots: pemOf(a), lists: listOfA });
@@ -191,6 +206,88 @@ test("distribute takes a CRL that comes before its root for no fault", async () 
   ca.publish([a, b], both);
   await eventually(() => expect(held().roots).toBe(pemOf(a, b)));
   expect(log.operations.map(({ level }) => level)).not.toContain("warning");
+});
+
+describe("distribute and the CRLs", () => {
+  const delivered = { roots: pemOf(a), lists: listOfA };
+
+  test("that cannot be listed: roots wait for ten seconds, and the program is not ready", async () => {
+    const ca = await startPublisher();
+    ca.publish([a], listOfA);
+    let [now, isRefused] = [crlTime, false];
+    const refuse = (api: WatchedApi): void => {
+      api.instead = ({ url = "" }, response) => {
+        if (!url.includes("istio-ca-crl")) return false;
+        isRefused = true;
+        return Boolean(response.writeHead(403).end("{}"));
+      };
+    };
+    const { held, readiness } = await startDistribute(ca.origin, () => now, refuse);
+    await eventually(() => expect(isRefused).toBe(true));
+    await ca.asked();
+    expect(held().roots).toBeUndefined();
+    now = addSeconds(crlTime, 10);
+    await eventually(() => expect(held().roots).toBe(pemOf(a)));
+    await eventually(async () => {
+      const { ready, reasons } = await readiness();
+      const areOfCrls = reasons.map((each: string) => each.startsWith("CRLs: "));
+      expect([ready, new Set(areOfCrls)]).toEqual([false, new Set([true])]);
+    });
+  });
+
+  test("that no operator wants are not delivered", async () => {
+    const ca = await startPublisher();
+    ca.publish([a], listOfA);
+    const { held } = await startDistribute(ca.origin, undefined, undefined, false);
+    await eventually(() => expect(held()).toEqual({ roots: pemOf(a), lists: undefined }));
+  });
+
+  test("that a CA without any has left behind are cleared", async () => {
+    const ca = await startPublisher();
+    ca.publish([a], 404);
+    const labels = { "istio.io/config": "true" };
+    const metadata = { name: "istio-ca-crl", namespace: "shop", labels };
+    const leave = (api: WatchedApi) =>
+      api.put({ kind: "ConfigMap", metadata, data: { "ca-crl.pem": "an old list" } });
+    const { held } = await startDistribute(ca.origin, undefined, leave);
+    await eventually(() => expect(held().lists).toBe(""));
+  });
+
+  test.each([
+    ["stops to publish them", 404],
+    ["answers garbage", "<html></html>"],
+  ])("stay, and the log says so, where the CA %s", async (_, answer) => {
+    const ca = await startPublisher();
+    ca.publish([a], listOfA);
+    const { held, log } = await startDistribute(ca.origin);
+    await eventually(() => expect(held()).toEqual(delivered));
+    ca.state.lists = answer;
+    await log.until("crl-not-fetched");
+    await ca.asked();
+    expect(held()).toEqual(delivered);
+  });
+
+  test("are emptied before one runs out, so that no proxy refuses the mesh", async () => {
+    const ca = await startPublisher();
+    ca.publish([a], listOfA);
+    let now = crlTime;
+    const { held } = await startDistribute(ca.origin, () => now);
+    await eventually(() => expect(held()).toEqual(delivered));
+    const { nextUpdate = new Date(0) } = readCrl(listOfA);
+    now = addSeconds(nextUpdate, -900);
+    await ca.asked();
+    expect(held()).toEqual(delivered);
+    now = addSeconds(nextUpdate, -300);
+    await eventually(() => expect(held().lists).toBe(""));
+  });
+
+  test("of others alone are not delivered, and the log says why", async () => {
+    const ca = await startPublisher();
+    ca.publish([a], listOfB);
+    const { held, log } = await startDistribute(ca.origin);
+    expect(await log.until("crl-refused")).toMatchObject({ detail: "issuer-unknown" });
+    await eventually(() => expect(held().lists).toBe(""));
+  });
 });
 
 async function startGateway(upstream: string) {
@@ -289,6 +386,19 @@ describe("the trust of a CA that is followed", () => {
   }
   const listed = (trust: UpstreamTrust) =>
     eventually(() => expect(trust.document()).toHaveLength(1));
+
+  test("has no roots before its CRLs are asked for, however late the CA answers", async () => {
+    const ca = await startPublisher();
+    ca.publish([a], listOfA);
+    const { promise, resolve } = Promise.withResolvers<string>();
+    ca.state.lists = promise;
+    const { trust } = await follow(ca.origin);
+    await trust.published.asked;
+    expect([trust.published.current()?.pem, trust.roots()]).toEqual([pemOf(a), undefined]);
+    resolve(listOfA);
+    await trust.asked;
+    expect(trust.roots()).toEqual(trust.published.current());
+  });
 
   test("is taken over by a follower of the same CA, with its number, and by none of another", async () => {
     const [ca, other] = await Promise.all([startPublisher(), startPublisher()]);
