@@ -44,14 +44,7 @@ async function openService(): Promise<ConfigurableService> {
   ends.push(api.close);
   const { store } = await ReplicaStores.inBucket(api.place, clock);
   const file = join(await lastingFolder(), "rampart.toml");
-  const bucket = {
-    STORE: "s3",
-    STORE_BUCKET: api.place.bucket,
-    STORE_PREFIX: api.place.prefix,
-    S3_ENDPOINT: api.origin,
-    S3_REGION: api.place.region,
-    PROPAGATION_INTERVAL: "10s",
-  };
+  const bucket = { ...api.storeKeys, PROPAGATION_INTERVAL: "10s" };
   const environment = {
     KEK,
     AWS_ACCESS_KEY_ID: s3Credential.accessKeyId,

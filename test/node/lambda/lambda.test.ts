@@ -95,11 +95,7 @@ describe("a function", () => {
     onTestFinished(api.close);
     const file = join(await temporaryFolder(), "rampart.toml");
     const keys = {
-      STORE: "s3",
-      STORE_BUCKET: api.place.bucket,
-      STORE_PREFIX: "mesh-1/",
-      S3_ENDPOINT: api.origin,
-      S3_REGION: api.place.region,
+      ...api.storeKeys,
       ISSUERS: [issuer],
       INCEPTION_DATE: "2026-11-21",
       PROPAGATION_INTERVAL: "10s",

@@ -1,5 +1,3 @@
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { afterEach, describe } from "vitest";
 import type { AuthorityStore } from "../../../src/custody/authority-store.ts";
 import { Kek } from "../../../src/custody/kek.ts";
@@ -20,8 +18,8 @@ import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.t
 import { randomKek } from "../../testkit/configuration.ts";
 import { serveReviewingApi } from "../../testkit/kubernetes/reviewing-server.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
-import { s3Credential, startS3Api } from "../../testkit/stores/s3-api.ts";
-import { secretsToken, startSecretsApi } from "../../testkit/stores/secrets-api.ts";
+import { s3CredentialsFile, startS3Api } from "../../testkit/stores/s3-api.ts";
+import { startSecretsApi } from "../../testkit/stores/secrets-api.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 
 const api = serveReviewingApi();
@@ -64,58 +62,36 @@ async function startOne(values: Readonly<Record<string, unknown>>): Promise<Runn
   };
 }
 
-/** Two replicas on one bucket. */
 async function openReplicas(): Promise<ConfigurableService> {
-  const { place, origin, close } = await startS3Api();
+  const { place, storeKeys, close } = await startS3Api();
   buckets.push(close);
-  const S3_CREDENTIALS_FILE = join(await lastingFolder(), "credentials");
-  const { accessKeyId, secretAccessKey } = s3Credential;
-  await writeFile(
-    S3_CREDENTIALS_FILE,
-    `[default]\naws_access_key_id=${accessKeyId}\naws_secret_access_key=${secretAccessKey}\n`,
-  );
-  const bucket = {
-    STORE: "s3",
-    STORE_BUCKET: place.bucket,
-    STORE_PREFIX: place.prefix,
-    S3_CREDENTIALS_FILE,
-    S3_ENDPOINT: origin,
-    S3_REGION: place.region,
-    PROPAGATION_INTERVAL: "10s",
-  };
   const { store } = await ReplicaStores.inBucket(place, () => new Date());
-  return answeringInTurns(store, bucket);
+  const S3_CREDENTIALS_FILE = await s3CredentialsFile();
+  return answeringInTurns(store, { ...storeKeys, S3_CREDENTIALS_FILE });
 }
 
-/** Two replicas on the Secrets of a namespace. */
 async function openReplicasOnSecrets(): Promise<ConfigurableService> {
-  const secrets = await startSecretsApi();
-  buckets.push(secrets.close);
-  const KUBERNETES_TOKEN_FILE = join(await lastingFolder(), "token");
-  await writeFile(KUBERNETES_TOKEN_FILE, secretsToken);
-  const STORE_NAMESPACE = "rampart-store";
-  const { store } = ReplicaStores.inSecrets(secrets.client, STORE_NAMESPACE, secrets.origin);
-  return answeringInTurns(store, {
-    STORE: "kubernetes",
-    STORE_NAMESPACE,
-    KUBERNETES_SERVER: secrets.origin,
-    KUBERNETES_TOKEN_FILE,
-    PROPAGATION_INTERVAL: "10s",
-  });
+  const { client, origin, storeKeys, close } = await startSecretsApi();
+  buckets.push(close);
+  const keys = await storeKeys();
+  const { store } = ReplicaStores.inSecrets(client, keys["STORE_NAMESPACE"] ?? "", origin);
+  return answeringInTurns(store, keys);
 }
 
+/** Two replicas on one store. */
 async function answeringInTurns(
   store: AuthorityStore,
   shared: Readonly<Record<string, string>>,
 ): Promise<ConfigurableService> {
   const KEK = randomKek();
+  const own = { KEK, PROPAGATION_INTERVAL: "10s", ...shared };
   return {
     store,
     keks: [await Kek.import("k1", Base64.parse(KEK.slice(3)) ?? new Uint8Array())],
     start: async (values) => {
       await endServed();
-      const replicas = [await startOne({ KEK, ...values, ...shared })];
-      replicas.push(await startOne({ KEK, ...values, ...shared }));
+      const replicas = [await startOne({ ...values, ...own })];
+      replicas.push(await startOne({ ...values, ...own }));
       let calls = 0;
       return {
         call: async (...call) => {

@@ -1,4 +1,4 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
@@ -14,8 +14,7 @@ import {
 } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
-import { s3Credential, startS3Api } from "../../testkit/stores/s3-api.ts";
-import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { s3CredentialsFile, startS3Api } from "../../testkit/stores/s3-api.ts";
 
 const { issuer } = issuerTables.cluster;
 const LOG_ORIGIN = "log.example.com/2026";
@@ -53,19 +52,12 @@ test("serve logs its authority, its own certificate and those of its callers, an
 async function serveInBucket(key: TokenKey, values: Readonly<Record<string, unknown>> = {}) {
   const api = await startS3Api();
   onTestFinished(api.close);
-  const credentials = join(await temporaryFolder(), "credentials");
-  const { accessKeyId, secretAccessKey } = s3Credential;
-  const lines = [
-    `aws_access_key_id = ${accessKeyId}`,
-    `aws_secret_access_key = ${secretAccessKey}`,
-  ];
-  await writeFile(credentials, ["[default]", ...lines, ""].join("\n"), { mode: 0o600 });
   const complete = {
     LOG_ORIGIN,
     LOG_STORE: `${api.place.bucket}/mesh-1/`,
     S3_ENDPOINT: api.origin,
     S3_REGION: api.place.region,
-    S3_CREDENTIALS_FILE: credentials,
+    S3_CREDENTIALS_FILE: await s3CredentialsFile(),
     ISSUERS: [{ issuer, jwks: jwksOf(key) }],
     ...values,
   };

@@ -1,14 +1,16 @@
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { OperatorError } from "../../../src/foundation/errors.ts";
 import { createSharedStore } from "../../../src/node/stores/object-space.ts";
 import { createSecretSpace } from "../../../src/node/stores/secret-space.ts";
 import { beginServe } from "../../testkit/ca/served-ca.ts";
 import { randomKek } from "../../testkit/configuration.ts";
-import { s3Credential, startS3Api } from "../../testkit/stores/s3-api.ts";
-import { secretsToken, startSecretsApi } from "../../testkit/stores/secrets-api.ts";
-import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import {
+  rotateS3Credential,
+  s3Credential,
+  s3CredentialsFile,
+  startS3Api,
+} from "../../testkit/stores/s3-api.ts";
+import { startSecretsApi } from "../../testkit/stores/secrets-api.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
 /** Starts a replica on the store of these keys with each call. It rotates every second, and has no certificate of its own yet. */
@@ -30,37 +32,18 @@ function startingReplicas(store: object) {
 async function onBucket() {
   const api = await startS3Api();
   onTestFinished(api.close);
-  const credentials = join(await temporaryFolder(), "credentials");
-  const rotate = (id: string) =>
-    writeFile(
-      credentials,
-      `[default]\naws_access_key_id=${id}\naws_secret_access_key=${s3Credential.secretAccessKey}\n`,
-    );
-  await rotate(s3Credential.accessKeyId);
-  const start = startingReplicas({
-    STORE: "s3",
-    STORE_BUCKET: "rampart-store",
-    STORE_PREFIX: "mesh-1/",
-    S3_ENDPOINT: api.origin,
-    S3_REGION: "eu-test-1",
-    S3_CREDENTIALS_FILE: credentials,
-  });
+  const S3_CREDENTIALS_FILE = await s3CredentialsFile();
+  const start = startingReplicas({ ...api.storeKeys, S3_CREDENTIALS_FILE });
   const authorities = async () =>
     [...api.objects.keys()].filter((name) => name.startsWith("mesh-1/authorities/")).length;
+  const rotate = (id: string) => rotateS3Credential(S3_CREDENTIALS_FILE, id);
   return { api, rotate, start, authorities };
 }
 
 async function onSecrets() {
   const api = await startSecretsApi();
   onTestFinished(api.close);
-  const tokenFile = join(await temporaryFolder(), "token");
-  await writeFile(tokenFile, secretsToken);
-  const start = startingReplicas({
-    STORE: "kubernetes",
-    STORE_NAMESPACE: "rampart-store",
-    KUBERNETES_SERVER: api.origin,
-    KUBERNETES_TOKEN_FILE: tokenFile,
-  });
+  const start = startingReplicas(await api.storeKeys());
   const authorities = async (): Promise<number> => {
     const store = createSharedStore(createSecretSpace(api.client.send, "rampart-store"));
     return (await store.load()).filter(({ kind }) => kind === "authority").length;

@@ -1,9 +1,12 @@
 import { createHash, createHmac, randomUUID } from "node:crypto";
+import { writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { AwsKeys } from "../../../src/custody/key-service/aws-signature.ts";
 import type { BucketPlace } from "../../../src/node/stores/store-place.ts";
 import { listenOnLoopback } from "../network/loopback.ts";
+import { lastingFolder } from "../temporary-folder.ts";
 
 interface S3Object {
   readonly body: string;
@@ -30,6 +33,8 @@ interface Answer {
 export interface S3Api {
   readonly origin: string;
   readonly place: BucketPlace;
+  /** The keys of a configuration whose store is in the bucket, without a credential. */
+  readonly storeKeys: Readonly<Record<string, string>>;
   /** Bodies by the names of objects: a character for each octet. */
   readonly objects: Map<string, S3Object>;
   /** What lists and reads show instead, as a copy in another region that is behind. */
@@ -62,6 +67,19 @@ export const s3Credential: AwsKeys = {
   secretAccessKey: "secret/of+the/test",
   sessionToken: undefined,
 };
+
+/** Writes a file as S3_CREDENTIALS_FILE names one. @returns Its path. */
+export async function s3CredentialsFile(accessKeyId = s3Credential.accessKeyId): Promise<string> {
+  const path = join(await lastingFolder(), "credentials");
+  await rotateS3Credential(path, accessKeyId);
+  return path;
+}
+
+export const rotateS3Credential = (path: string, accessKeyId: string): Promise<void> =>
+  writeFile(
+    path,
+    `[default]\naws_access_key_id=${accessKeyId}\naws_secret_access_key=${s3Credential.secretAccessKey}\n`,
+  );
 
 const bucket = "rampart-store";
 const region = "eu-test-1";
@@ -169,6 +187,13 @@ export async function startS3Api(): Promise<S3Api> {
   const { host, close } = await listenOnLoopback(server);
   const api: S3Api = {
     origin: `http://${host}`,
+    storeKeys: {
+      STORE: "s3",
+      STORE_BUCKET: bucket,
+      STORE_PREFIX: "mesh-1/",
+      S3_ENDPOINT: `http://${host}`,
+      S3_REGION: region,
+    },
     place: {
       kind: "s3",
       bucket,

@@ -1,7 +1,10 @@
+import { writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { join } from "node:path";
 import { KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { fitsSelector } from "../kubernetes/field-selector.ts";
 import { listenOnLoopback } from "../network/loopback.ts";
+import { lastingFolder } from "../temporary-folder.ts";
 
 interface Secret {
   readonly type?: string;
@@ -23,6 +26,8 @@ type Instead = (request: IncomingMessage, response: ServerResponse) => boolean;
 export interface SecretsApi {
   readonly origin: string;
   readonly client: KubernetesClient;
+  /** The keys of a configuration whose store is here. */
+  readonly storeKeys: () => Promise<Readonly<Record<string, string>>>;
   readonly secrets: ReadonlyMap<string, Secret>;
   /** Method and path of each request but watches. */
   readonly asked: string[];
@@ -164,6 +169,12 @@ export async function startSecretsApi(): Promise<SecretsApi> {
   const api: SecretsApi = {
     origin,
     client: KubernetesClient.create({ server: origin, credential: () => secretsToken }, fetch),
+    storeKeys: async () => {
+      const KUBERNETES_TOKEN_FILE = join(await lastingFolder(), "token");
+      await writeFile(KUBERNETES_TOKEN_FILE, secretsToken);
+      const place = { STORE: "kubernetes", STORE_NAMESPACE: namespace, KUBERNETES_SERVER: origin };
+      return { ...place, KUBERNETES_TOKEN_FILE };
+    },
     secrets,
     asked,
     now: () => Date.now(),
