@@ -1,6 +1,5 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { forwardedValue } from "../../../src/authn/forwarding-headers.ts";
 import type { Circumstances } from "../../../src/ca/policy/circumstances.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { generatedRules } from "../../testkit/ca/generated-rules.ts";
@@ -8,7 +7,7 @@ import { naively } from "../../testkit/ca/naive-policy.ts";
 import { leafWithoutProof } from "../../testkit/pki/held-leaf.ts";
 import { type ProductName, products } from "../withdrawal/denied-products.ts";
 import type { ConfigurableService } from "./configurable-service.ts";
-import { cart as cartId, gateway, productRequests } from "./product-requests.ts";
+import { cart as cartId, productRequests } from "./product-requests.ts";
 
 const alpha = { cluster: "alpha", issuer: "https://a.test", key_type: "EC-P256" } as const;
 const cart = { ...alpha, namespace: "shop", account: "cart", requested: 0 } as const;
@@ -54,19 +53,10 @@ const known: Readonly<Record<ProductName, Circumstances>> = {
 
 const lifetimes = { defaultSeconds: 86_400, maximumSeconds: 2160 * 3600 };
 
-/**
- * The contract of `POLICY` with every product of the CA, over the wire: nothing is issued around it.
- *
- * @param hasClientCertificates Whether the platform hands them on: without, nobody renews by one.
- */
-export function describePolicies(
-  open: () => Promise<ConfigurableService>,
-  hasClientCertificates = true,
-): void {
+/** The contract of `POLICY` with every product of the CA, over the wire: nothing is issued around it. */
+export function describePolicies(open: () => Promise<ConfigurableService>): void {
   const { start, ask, requests, authority, table } = productRequests(open);
-  const names = (Object.keys(products) as ProductName[]).filter(
-    (name) => hasClientCertificates || name !== "certificate",
-  );
+  const names = Object.keys(products) as ProductName[];
 
   test("knows of each product what its cluster says", async () => {
     await start({ POLICY: { rules: [{ name: "nothing", shadow: true }] } });
@@ -101,13 +91,10 @@ export function describePolicies(
 
     test("is denied: any of several issuers may have vouched for a certificate of istiod", async () => {
       const leaf = await leafWithoutProof(authority(), cartId);
-      const istiod = hasClientCertificates
-        ? { leaf }
-        : { by: gateway, forwarded: forwardedValue(leaf.chainPem, cartId) };
       const isDenied = async (when: object, issuers: number): Promise<boolean> => {
         const both = [table(), { issuer: "https://b.test", cluster: "beta" }];
         await start({ ...closed(when), ISSUERS: both.slice(0, issuers) }, true);
-        const { reason } = (await ask(istiod)) ?? {};
+        const { reason } = (await ask({ leaf })) ?? {};
         return reason === "policy-denied";
       };
       expect(await isDenied({ cluster: "beta" }, 2)).toBe(true);

@@ -1,7 +1,8 @@
 import { X509Certificate } from "node:crypto";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { ServerRoots } from "../../../src/node/distribute/server-roots.ts";
 import { UpstreamBundle } from "../../../src/node/distribute/upstream-bundle.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
@@ -11,7 +12,11 @@ import { createTlsIdentity, type TlsIdentity } from "../../testkit/network/tls-i
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
-const [a, b] = await Promise.all([createTestAuthority("a"), createTestAuthority("b")]);
+const [a, b, c] = await Promise.all([
+  createTestAuthority("a"),
+  createTestAuthority("b"),
+  createTestAuthority("c"),
+]);
 
 type Authority = typeof a;
 
@@ -200,4 +205,60 @@ test("a damaged or unwritable cache is logged, and the file of roots counts", as
   await logs("cannot be read: ENOTDIR");
   await logs("EEXIST");
   expect(serverRoots.pem).toBe(String(new X509Certificate(old.ca)));
+});
+
+const [first, second, third] = [a, b, c].map(({ certificate }) => certificate) as [
+  X509Certificate,
+  X509Certificate,
+  X509Certificate,
+];
+
+let folder: string;
+
+beforeEach(async () => {
+  folder = await temporaryFolder();
+});
+
+/** Knows a CA by a file with one root. */
+async function knowing(upstream: string, root: X509Certificate, former?: ServerRoots) {
+  const upstreamRootsFile = join(folder, "file.pem");
+  await writeFile(upstreamRootsFile, root.toString());
+  const place = { upstream, upstreamRootsFile, cacheFolder: join(folder, "cache") };
+  const roots = new ServerRoots(place, createEventRecorder(), former);
+  return { roots, pem: await roots.read() };
+}
+
+test.each([
+  ["at once", true],
+  ["after a restart", false],
+])("the root of a CA counts when a program comes back from another CA, %s", async (_, isSame) => {
+  const { roots } = await knowing("https://a.test", first);
+  roots.learn([first]);
+  const other = await knowing("https://b.test", second, roots);
+  other.roots.learn([second]);
+  await Promise.all([roots.kept(), other.roots.kept()]);
+  const back = await knowing("https://a.test", first, isSame ? other.roots : undefined);
+  expect(back.pem).toBe(first.toString());
+});
+
+test("the roots of the file are those that it has now, as long as the CA has published none", async () => {
+  const { roots, pem } = await knowing("https://a.test", first);
+  expect(pem).toBe(first.toString());
+  await writeFile(join(folder, "file.pem"), second.toString());
+  expect(await roots.read()).toBe(second.toString());
+});
+
+test("a root that a CA has withdrawn counts no more, in any file, wherever the CA is", async () => {
+  const { roots } = await knowing("https://a.test", first);
+  roots.learn([first]);
+  roots.learn([second]);
+  await roots.kept();
+  for (const upstream of ["https://a.test", "https://b.test"]) {
+    expect((await knowing(upstream, first, roots)).pem).toBe(second.toString());
+    expect((await knowing(upstream, first)).pem).toBe(second.toString());
+  }
+  const moved = await knowing("https://b.test", first, roots);
+  moved.roots.learn([second, third]);
+  expect(moved.roots.pem).toBe(second.toString() + third.toString());
+  await moved.roots.kept();
 });

@@ -3,6 +3,8 @@ import { expect, test } from "vitest";
 import { type Forwarding, forward } from "../../../src/node/gateway/forwarded-call.ts";
 import { SlowCalls } from "../../../src/node/gateway/slow-calls.ts";
 import { UpstreamRefusal } from "../../../src/node/gateway/upstream.ts";
+import { FairQueue } from "../../../src/node/limits/fair-queue.ts";
+import { Turn } from "../../../src/node/limits/turn.ts";
 import { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { clusterLocal, tenDays } from "../../testkit/pki/certificates.ts";
@@ -79,4 +81,38 @@ test("a certificate that has ended since its connection began is not shown", asy
   const { notAfter } = authority.certificate.toBeSigned.validity;
   const { seen } = await forwarded(["ok"], new Date(notAfter.getTime() + 1000));
   expect(seen).toEqual(["Bearer caller"]);
+});
+
+const inOnePass = { all: 9, address: 9 };
+const limits = { underWay: 9, underWayPerAddress: 9, waiting: 9, waitingPerAddress: 9 };
+
+test("beyond the bound of slow calls, the oldest of the address with most ends", async () => {
+  const queue = new FairQueue(() => ({ ...limits, inOneTick: inOnePass, timeLimit: 1000 }));
+  const slow = new SlowCalls(1, 3);
+  const callers = new AbortController().signal;
+  const ended: string[] = [];
+  const firstEnd = Promise.withResolvers<void>();
+  async function begin(name: string, address: string): Promise<void> {
+    const turn = new Turn(queue, address);
+    await turn.take();
+    const never = (ending: AbortSignal) =>
+      new Promise((_, reject) => {
+        ending.addEventListener("abort", () => reject(ending.reason));
+      });
+    await turn
+      .run(() => slow.wait(address, callers, never))
+      .catch(({ message }: Error) => {
+        ended.push(`${name}: ${message}`);
+        firstEnd.resolve();
+      });
+  }
+  for (const name of ["a1", "b1", "c1", "c2"]) void begin(name, `192.0.2.${name.charCodeAt(0)}`);
+  await firstEnd.promise;
+  expect(ended).toEqual(["c1: the CA is slow, and too many wait for it"]);
+});
+
+test("a call whose caller has gone already does not wait for the CA", async () => {
+  const gone = AbortSignal.abort(new Error("gone"));
+  const answer = async (ending: AbortSignal): Promise<void> => ending.throwIfAborted();
+  await expect(new SlowCalls().wait("192.0.2.1", gone, answer)).rejects.toThrow("gone");
 });

@@ -1,14 +1,12 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
-import { afterEach, describe } from "vitest";
+import { afterEach } from "vitest";
 import { Kek } from "../../../src/custody/kek.ts";
 import { createLambda } from "../../../src/node/lambda/lambda.ts";
 import { ReplicaStores } from "../../../src/node/stores/stores.ts";
 import { Base64 } from "../../../src/pki/encoding/base64.ts";
 import type { ConfigurableService } from "../../contract/configured-service/configurable-service.ts";
-import { describeForeignTokens } from "../../contract/configured-service/foreign-tokens.ts";
-import { describePolicies } from "../../contract/configured-service/policies.ts";
 import { describeRepeatedRequests } from "../../contract/configured-service/repeated-requests.ts";
 import { connectBinary, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
 import { randomKek } from "../../testkit/configuration.ts";
@@ -73,6 +71,4 @@ async function openService(): Promise<ConfigurableService> {
   };
 }
 
-describe("tokens of other platforms", () => describeForeignTokens(openService));
-describe("policies", () => describePolicies(openService, false));
-describe("functions on a bucket", () => describeRepeatedRequests(openService));
+describeRepeatedRequests(openService);

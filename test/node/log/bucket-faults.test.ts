@@ -259,8 +259,7 @@ const refused = expect.stringMatching(
 
 /** The text with each of its values in turn replaced by values of any kind, or taken away. */
 function damagedTexts(text: string): readonly string[] {
-  const numbers = [-1, 0, 1, 256, 512, 1e12, 2 ** 53 - 256, 1.5];
-  const values = [undefined, null, ...numbers, "", "e30=", "{", [], {}];
+  const values = [undefined, null, -1, 256, 2 ** 53 - 256, 1.5, "", "e30=", {}];
   const places: (readonly string[])[] = [];
   const walk = (value: unknown, path: readonly string[]): void => {
     if (path.length > 0) places.push(path);

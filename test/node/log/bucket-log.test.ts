@@ -5,7 +5,7 @@ import { FairQueue } from "../../../src/node/limits/fair-queue.ts";
 import { Turn } from "../../../src/node/limits/turn.ts";
 import { bucketObjects, openBucketLog } from "../../../src/node/log/bucket-log.ts";
 import { startS3Api } from "../../testkit/stores/s3-api.ts";
-import { type Fate, MemoryBucket } from "../../testkit/tlog/memory-bucket.ts";
+import { MemoryBucket } from "../../testkit/tlog/memory-bucket.ts";
 import { appendTo, octetsOf, partsOf, published, start } from "./bucket-processes.ts";
 
 const untilAborted: Pause = (_, ending) =>
@@ -19,13 +19,6 @@ function oneTurnOf(waiting: number): () => Turn {
   const queue = new FairQueue(() => ({ ...atOnce, ...many, inOneTick }));
   return () => new Turn(queue, "192.0.2.1");
 }
-
-/** So many writes are fine, the next one ends like this, and all later ones fail, as of a process that is killed. */
-const killedAfter = (writes: number, last: Fate): Fate[] => [
-  ...Array<Fate>(writes).fill("fine"),
-  last,
-  ...Array<Fate>(100).fill("failed"),
-];
 
 describe("a log in a bucket", () => {
   test("grows while several processes publish it", async () => {
@@ -125,31 +118,6 @@ describe("a log in a bucket", () => {
     await other.publish();
     expect(await published(other.log)).toEqual([...words, "one more", "of another"]);
     expect(bucket.written.filter((path) => path === "tile/entries/000")).toHaveLength(1);
-  });
-
-  test.each<[string, Fate]>([
-    ["took effect", "unanswered"],
-    ["did not", "failed"],
-  ])("outlives a process that ends at any write, which %s", async (_, last) => {
-    for (let writes = 0; writes < 18; writes++) {
-      const bucket = new MemoryBucket();
-      bucket.fates = killedAfter(writes, last);
-      const dying = start(bucket);
-      const answered: [string, number][] = [];
-      const live = async (): Promise<void> => {
-        for (const words of ["first", "second", "third"]) {
-          answered.push([words, (await dying.append(words)).index]);
-          await dying.publish();
-        }
-      };
-      await live().catch(() => {});
-      bucket.fates = [];
-      const after = start(bucket);
-      answered.push(["last", (await after.append("last")).index]);
-      await after.publish();
-      const entries = await published(after.log);
-      for (const [words, index] of answered) expect(entries[index]).toBe(words);
-    }
   });
 
   test("writes its stage before anything that this commits to, and the checkpoint last", async () => {

@@ -10,9 +10,7 @@ import type {
   RunningService,
 } from "../../contract/configured-service/configurable-service.ts";
 import { describeDeniedProducts } from "../../contract/configured-service/denied-products.ts";
-import { describeForeignTokens } from "../../contract/configured-service/foreign-tokens.ts";
 import { describeNodeProxies } from "../../contract/configured-service/node-proxies.ts";
-import { describePolicies } from "../../contract/configured-service/policies.ts";
 import { describeRepeatedRequests } from "../../contract/configured-service/repeated-requests.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { randomKek } from "../../testkit/configuration.ts";
@@ -109,7 +107,5 @@ describe("a client certificate over TLS", () => describeCertificateCredentials(o
 describe("rampart serve", () => describeNodeProxies(openService, api.url));
 describe("denials", () =>
   describeDeniedProducts(openService, ["token", "certificate", "forwarded"]));
-describe("tokens of other platforms", () => describeForeignTokens(openService));
-describe("policies of replicas", () => describePolicies(openReplicas));
 describe("replicas on a bucket", () => describeRepeatedRequests(openReplicas));
 describe("replicas on Secrets", () => describeRepeatedRequests(openReplicasOnSecrets));

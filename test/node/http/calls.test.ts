@@ -5,24 +5,26 @@ import {
   HealthCheckResponseSchema,
   HealthCheckResponse_ServingStatus as Status,
 } from "../../../src/gen/grpc/health/v1/health_pb.ts";
+import { expectCallsCounted } from "../../contract/call-counts.ts";
 import { bearer } from "../../contract/rpc-calls.ts";
 import { issuers, issuerTables, rpcPath } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
-import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
-import { createWorkload, type Workload } from "../../testkit/callers/workload.ts";
+import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
 import { connectHttp2 } from "../../testkit/network/http2-client.ts";
 import { type NativeClient, nativeClient } from "../../testkit/network/native-grpc.ts";
 import { createVirtualTime } from "../../testkit/time/virtual-time.ts";
 
 let served: ServedCa;
-let key: TokenKey;
-let workload: Workload;
+let csr: string;
 let client: NativeClient;
 let plaintext: NativeClient;
+let plaintextOrigin: string;
 let service: Parameters<typeof bearer>[0];
 
 beforeAll(async () => {
-  [key, workload] = await Promise.all([createTokenKey("ES256", "k1"), createWorkload()]);
+  const key = await createTokenKey("ES256", "k1");
+  csr = (await createWorkload()).csrPem;
   const ISSUERS = [
     { ...issuerTables.cluster, jwks: jwksOf(key) },
     { ...issuerTables.hanging, jwks_uri: "http://127.0.0.1:9" },
@@ -31,7 +33,9 @@ beforeAll(async () => {
   const time = createVirtualTime(new Date());
   served = await serveCa({ PLAINTEXT_LISTEN: "127.0.0.1:0", ISSUERS }, time);
   client = nativeClient(served.port, servedName, { roots: await served.bundle() });
-  plaintext = nativeClient(served.server.plaintextAddress?.port ?? 0, servedName);
+  const port = served.server.plaintextAddress?.port ?? 0;
+  plaintext = nativeClient(port, servedName);
+  plaintextOrigin = `http://127.0.0.1:${port}`;
   service = { key, now: time.clock };
 });
 
@@ -41,12 +45,14 @@ afterAll(async () => {
   await served.end();
 });
 
+const metrics = async (): Promise<string> => (await served.monitored("/metrics")).text();
+
 const isIssued = { certChain: [expect.any(String), expect.any(String)] };
 
 describe("a native gRPC call", () => {
   test("gets a certificate over TLS, and in plaintext if that is configured", async () => {
     const headers = { ...(await bearer(service)), clusterid: "Kubernetes" };
-    const call = { csr: workload.csrPem, validityDuration: 86_400n, metadata: { CertSigner: "" } };
+    const call = { csr, validityDuration: 86_400n, metadata: { CertSigner: "" } };
     expect(await client.createCertificate(call, headers)).toEqual(isIssued);
     expect(await plaintext.createCertificate(call, headers)).toEqual(isIssued);
     expect(served.log.takeAudits()).toEqual([
@@ -64,7 +70,7 @@ describe("a native gRPC call", () => {
 
   test.each(refusals)("is refused with %s", async (code, call, headersOf) => {
     const headers = (await headersOf()) as Record<string, string>;
-    const outcome = await client.createCertificate({ csr: workload.csrPem, ...call }, headers);
+    const outcome = await client.createCertificate({ csr, ...call }, headers);
     expect(outcome).toMatchObject({ code });
     expect(served.log.takeAudits()).toHaveLength(1);
   });
@@ -78,15 +84,13 @@ describe("a native gRPC call", () => {
     const junk = new Uint8Array(64).fill(0xff);
     const outcome = await client.unary(rpcPath, junk, await bearer(service));
     expect(outcome).toMatchObject({ code: "Internal" });
-    const again = await client.createCertificate({ csr: workload.csrPem }, await bearer(service));
+    const again = await client.createCertificate({ csr }, await bearer(service));
     expect(again).toEqual(isIssued);
   });
 
   test("may be one of many at once on a connection", async () => {
     const headers = await bearer(service);
-    const calls = Array.from({ length: 50 }, () =>
-      client.createCertificate({ csr: workload.csrPem }, headers),
-    );
+    const calls = Array.from({ length: 50 }, () => client.createCertificate({ csr }, headers));
     for (const outcome of await Promise.all(calls)) expect(outcome).toEqual(isIssued);
   });
 });
@@ -94,7 +98,7 @@ describe("a native gRPC call", () => {
 test("a deadline ends a call whose message does not come", async () => {
   const headers = { "content-type": "application/grpc", "grpc-timeout": "50m" };
   served.log.takeAudits();
-  const { session } = connectHttp2(`http://127.0.0.1:${served.server.plaintextAddress?.port}`);
+  const { session } = connectHttp2(plaintextOrigin);
   onTestFinished(() => session.destroy());
   const call = { ":method": "POST", ":path": rpcPath, ...headers, ...(await bearer(service)) };
   const stream = session.request(call);
@@ -127,9 +131,9 @@ describe("gRPC's health service", () => {
   test("answers in plaintext on the monitoring port, and nothing else does there", async () => {
     const monitoring = nativeClient(served.monitoringPort, servedName);
     expect(await monitoring.unary(path, asking(""))).toBeInstanceOf(Uint8Array);
-    expect(
-      await monitoring.createCertificate({ csr: workload.csrPem }, await bearer(service)),
-    ).toMatchObject({ code: "Unimplemented" });
+    expect(await monitoring.createCertificate({ csr }, await bearer(service))).toMatchObject({
+      code: "Unimplemented",
+    });
     monitoring.close();
   });
 });
@@ -137,8 +141,60 @@ describe("gRPC's health service", () => {
 test.each([rpcPath, rpcPath.replace("istio", "%69stio"), rpcPath.replace("Create", "%43reate")])(
   "the monitoring port has nothing at %s",
   async (path) => {
-    const url = `http://127.0.0.1:${served.monitoringPort}${path}`;
     const headers = { "content-type": "application/json" };
-    expect((await fetch(url, { method: "POST", headers, body: "{}" })).status).toBe(404);
+    const { status } = await served.monitored(path, { method: "POST", headers, body: "{}" });
+    expect(status).toBe(404);
   },
 );
+
+describe("the metrics", () => {
+  /** What the calls of the test add to each series, its labels as they are written. */
+  async function added(work: () => Promise<unknown>) {
+    const values = async () =>
+      new Map(
+        (await metrics()).split("\n").map((line) => line.split(/ (?=\S+$)/) as [string, string]),
+      );
+    const before = await values();
+    await work();
+    const after = await values();
+    return (series: string) => Number(after.get(series)) - Number(before.get(series) ?? 0);
+  }
+
+  test("count what istiod counts, under its names, and RPCs as every gRPC server does", async () => {
+    const headers = await bearer(service);
+    const counted = await added(async () => {
+      await client.createCertificate({ csr }, headers);
+      await client.createCertificate({ csr });
+      await client.createCertificate({ csr: "junk" }, headers);
+      await client.createCertificate({ csr, validityDuration: 2n ** 40n }, headers);
+      await client.createCertificate({ csr, metadata: { ImpersonatedIdentity: "x" } }, headers);
+      await client.createCertificate({ csr, metadata: { CertSigner: "x" } }, headers);
+    });
+    const method =
+      'grpc_type="unary",grpc_service="istio.v1.auth.IstioCertificateService",grpc_method="CreateCertificate"';
+    const handled = (code: string) => `grpc_server_handled_total{${method},grpc_code="${code}"}`;
+    for (const [series, count] of [
+      ["citadel_server_csr_count", 6],
+      ["citadel_server_success_cert_issuance_count", 1],
+      ["citadel_server_authentication_failure_count", 2],
+      ['citadel_server_csr_sign_err_count{error="CSR_ERROR"}', 1],
+      ['citadel_server_csr_sign_err_count{error="TTL_ERROR"}', 1],
+      ['citadel_server_csr_sign_err_count{error="UNKNOWN"}', 1],
+      [handled("OK"), 1],
+      [handled("Unauthenticated"), 1],
+      [handled("InvalidArgument"), 3],
+      [handled("PermissionDenied"), 1],
+      [`grpc_server_handling_seconds_count{${method}}`, 6],
+    ] as const)
+      expect([series, counted(series)]).toEqual([series, count]);
+  });
+
+  test.each(["HTTP/2", "HTTP/1.1"] as const)("count by code over %s", async (version) => {
+    const http2 = connectHttp2(plaintextOrigin);
+    onTestFinished(() => http2.session.destroy());
+    const overHttp1 = (request: Request) =>
+      fetch(new Request(`${plaintextOrigin}${new URL(request.url).pathname}`, request));
+    const send = version === "HTTP/2" ? http2.send : overHttp1;
+    await expectCallsCounted({ send, metrics }, version, { csr, headers: await bearer(service) });
+  });
+});
