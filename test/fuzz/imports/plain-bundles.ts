@@ -4,7 +4,9 @@ import type { PluggedInMaterial } from "../../../src/cli/verbs/import/ca-entries
 import {
   createCa,
   generateKeys,
+  isCa,
   materialOf,
+  maySign,
   rsa,
   type TestCa,
 } from "../../testkit/pki/plugged-in.ts";
@@ -15,10 +17,8 @@ interface PlainBundle {
   readonly name: string;
   readonly material: PluggedInMaterial;
   /** What the import says of it; it takes a bundle without one. */
-  readonly refusal?: RegExp;
+  readonly refusal: RegExp | undefined;
 }
-
-type Keys = Readonly<Record<string, CryptoKeyPair>>;
 
 const keyKinds = {
   "P-256": { name: "ECDSA", namedCurve: "P-256" },
@@ -31,163 +31,119 @@ const keyKinds = {
   Ed25519: { name: "Ed25519", namedCurve: "" },
 } as const;
 
-const refusedKeys: Readonly<Record<string, RegExp>> = {
-  "RSA-1024": /has a key of the wrong kind or strength/,
-};
+type Keys = Readonly<Record<keyof typeof keyKinds, CryptoKeyPair>>;
 
 /** One key of each kind: those of RSA take seconds. */
 async function generateAllKeys(): Promise<Keys> {
   const made = Object.entries(keyKinds).map(async ([kind, algorithm]) => {
     return [kind, await generateKeys(algorithm)] as const;
   });
-  return Object.fromEntries(await Promise.all(made));
+  return Object.fromEntries(await Promise.all(made)) as Keys;
 }
 
-type Identifiers = "both" | "no SKI" | "no AKI" | "neither";
-
-const identifierOids = { ski: "2.5.29.14", aki: "2.5.29.35" } as const;
-
-async function identifiersOf(
-  kind: Identifiers,
-  keys: CryptoKeyPair,
-  signer: CryptoKeyPair,
-): Promise<readonly x509.Extension[]> {
-  const ski = await x509.SubjectKeyIdentifierExtension.create(keys.publicKey);
-  const aki = await x509.AuthorityKeyIdentifierExtension.create(signer.publicKey);
-  const lacking = { both: "", "no SKI": identifierOids.ski, "no AKI": identifierOids.aki };
-  if (kind === "neither") return [];
-  return [ski, aki].filter(({ type }) => type !== lacking[kind]);
-}
-
-const { keyCertSign, cRLSign } = x509.KeyUsageFlags;
-
-/** The extensions of a CA, of which one may be another, or missing (an empty value). */
-function extensionsWith(other?: x509.Extension): readonly x509.Extension[] {
-  const usual = [
-    new x509.BasicConstraintsExtension(true, undefined, true),
-    new x509.KeyUsagesExtension(keyCertSign | cRLSign, true),
-  ];
-  if (!other) return usual;
-  const rest = usual.filter(({ type }) => type !== other.type);
-  return other.value.byteLength === 0 ? rest : [...rest, other];
-}
+const bothIdentifiers = ["2.5.29.14", "2.5.29.35"];
 
 interface CaOptions {
-  readonly issuer?: TestCa;
+  readonly issuer?: TestCa | undefined;
   readonly keys: CryptoKeyPair;
-  readonly identifiers?: Identifiers;
-  readonly other?: x509.Extension | undefined;
+  /** The key identifiers that it has, of its own key and of its issuer's. */
+  readonly identifiers?: readonly string[];
+  /** In place of a usual extension; without a value, the usual one is missing. */
+  readonly other?: x509.Extension;
   readonly hash?: string;
 }
 
 async function ca(name: string, options: CaOptions): Promise<TestCa> {
-  const { issuer, keys, identifiers = "both", other, hash } = options;
-  const own = await identifiersOf(identifiers, keys, issuer?.keys ?? keys);
-  return createCa(`O=mesh,CN=${name}`, {
-    keys,
-    extensions: [...extensionsWith(other), ...own],
-    lacksKeyIdentifiers: true,
-    ...(issuer && { issuer }),
-    ...(hash && { hash }),
-  });
+  const { issuer, keys, identifiers = bothIdentifiers, other, hash = "SHA-256" } = options;
+  const own = [
+    await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
+    await x509.AuthorityKeyIdentifierExtension.create((issuer?.keys ?? keys).publicKey),
+  ].filter(({ type }) => identifiers.includes(type));
+  const usual = [isCa(), maySign].filter(({ type }) => type !== other?.type);
+  const extensions = [...usual, ...(other?.value.byteLength ? [other] : []), ...own];
+  const departures = { keys, extensions, lacksKeyIdentifiers: true, hash };
+  return createCa(`O=mesh,CN=${name}`, { ...departures, ...(issuer && { issuer }) });
 }
 
 /** The CAs of a path from the root down, of which an operator has each but perhaps the root. */
-function bundleOf(path: readonly TestCa[], anchor = path[0]): PluggedInMaterial {
+function bundle(
+  name: string,
+  path: readonly TestCa[],
+  refusal?: RegExp,
+  anchor = path[0],
+): PlainBundle {
   const authority = path.at(-1);
   if (!authority || !anchor) throw new Error("a path without a CA");
   const above = path.slice(path.indexOf(anchor) + 1).toReversed();
   const chain = (above.length > 0 ? above : [authority]).map(({ pem }) => pem).join("");
-  return materialOf(authority, { chain, roots: anchor.pem });
+  return { name, material: materialOf(authority, { chain, roots: anchor.pem }), refusal };
 }
 
 /** Each kind of key below each. */
-async function keyBundles(keys: Keys): Promise<readonly PlainBundle[]> {
-  const bundles: PlainBundle[] = [];
+async function* keyBundles(keys: Keys): AsyncGenerator<PlainBundle> {
   for (const [above, rootKeys] of Object.entries(keys)) {
     const root = await ca("root", { keys: rootKeys });
     for (const [below, own] of Object.entries(keys)) {
-      const refusal = refusedKeys[below] ?? refusedKeys[above];
+      const isWeak = [above, below].includes("RSA-1024");
+      const refusal = isWeak ? /has a key of the wrong kind or strength/ : undefined;
       const path = [root, await ca("mesh", { issuer: root, keys: own })];
-      const name = `${below} below ${above}`;
-      bundles.push({ name, material: bundleOf(path), ...(refusal && { refusal }) });
+      yield bundle(`${below} below ${above}`, path, refusal);
     }
   }
-  return bundles;
 }
 
 /** Signatures by each hash, of each family of keys. */
-async function hashBundles(keys: Keys): Promise<readonly PlainBundle[]> {
-  const bundles: PlainBundle[] = [];
-  for (const kind of ["P-256", "P-384", "RSA-2048"]) {
+async function* hashBundles(keys: Keys): AsyncGenerator<PlainBundle> {
+  for (const kind of ["P-256", "P-384", "RSA-2048"] as const) {
     for (const hash of ["SHA-1", "SHA-256", "SHA-384", "SHA-512"]) {
       const own = kind === "RSA-2048" ? await generateKeys(rsa(2048, hash)) : keys[kind];
-      const root = await ca("root", { keys: required(own) });
-      const path = [root, await ca("mesh", { issuer: root, keys: required(keys["P-256"]), hash })];
+      const root = await ca("root", { keys: own });
+      const path = [root, await ca("mesh", { issuer: root, keys: keys["P-256"], hash })];
       const refusal = hash === "SHA-1" ? /is signed with SHA-1, which verifiers refuse/ : undefined;
-      const name = `signed by ${kind} with ${hash}`;
-      bundles.push({ name, material: bundleOf(path), ...(refusal && { refusal }) });
+      yield bundle(`signed by ${kind} with ${hash}`, path, refusal);
     }
   }
-  return bundles;
-}
-
-function required(keys: CryptoKeyPair | undefined): CryptoKeyPair {
-  if (!keys) throw new Error("a kind of key was not made");
-  return keys;
 }
 
 /** No intermediate to eight, below a root or below an anchor that another CA has signed, with and without key identifiers. */
-async function depthBundles(): Promise<readonly PlainBundle[]> {
-  const bundles: PlainBundle[] = [];
+async function* depthBundles(): AsyncGenerator<PlainBundle> {
   const keys = await Promise.all(Array.from({ length: 10 }, () => generateKeys()));
-  for (const identifiers of ["both", "no SKI", "no AKI", "neither"] as const) {
-    let issuer: TestCa | undefined;
+  const [ski = "", aki = ""] = bothIdentifiers;
+  for (const identifiers of [bothIdentifiers, [aki], [ski], []]) {
     const path: TestCa[] = [];
-    for (const [depth, own] of keys.entries()) {
-      issuer = await ca(`${depth}`, { keys: own, identifiers, ...(issuer && { issuer }) });
-      path.push(issuer);
-      const below = path.length - 1;
-      const told = `${identifiers === "both" ? "both key identifiers" : identifiers}`;
-      if (below <= 8) {
-        const name = `${below} intermediates, ${told}`;
-        bundles.push({ name, material: bundleOf([...path]), ...tooDeep(below) });
-      }
-      if (below < 1) continue;
-      const name = `${below - 1} intermediates below an anchor that is not self-signed, ${told}`;
-      bundles.push({ name, material: bundleOf([...path], path[1]), ...tooDeep(below - 1) });
+    for (const [below, own] of keys.entries()) {
+      path.push(await ca(`${below}`, { keys: own, identifiers, issuer: path.at(-1) }));
+      const name = `${below} intermediates, key identifiers ${identifiers}`;
+      if (below <= 8) yield bundle(name, path, tooDeep(below));
+      const partial = `${name}, the first of which is the anchor`;
+      if (below > 0) yield bundle(partial, path, tooDeep(below - 1), path[1]);
     }
   }
-  return bundles;
 }
 
-const tooDeep = (intermediates: number) =>
-  intermediates > 6 ? { refusal: /intermediates; ztunnel verifies 6/ } : {};
+const tooDeep = (intermediates: number): RegExp | undefined =>
+  intermediates > 6 ? /intermediates; ztunnel verifies 6/ : undefined;
 
 /** Each extension in an intermediate that signs leaves. */
-async function extensionBundles(keys: Keys): Promise<readonly PlainBundle[]> {
-  const [rootKeys, own] = [required(keys["P-256"]), await generateKeys()];
-  const root = await ca("root", { keys: rootKeys });
-  const bundles: PlainBundle[] = [];
+async function* extensionBundles(keys: Keys): AsyncGenerator<PlainBundle> {
+  const own = await generateKeys();
+  const root = await ca("root", { keys: keys["P-256"] });
   for (const [name, oid, value, critical, not] of extensionRows) {
     for (const isCritical of value.length === 0 ? [true] : [true, false]) {
       const other = new x509.Extension(oid, isCritical, value);
       const path = [root, await ca("mesh", { issuer: root, keys: own, other })];
-      const refusal = isCritical ? critical : not;
-      const told = `${name}${isCritical ? ", critical" : ""}`;
-      bundles.push({ name: told, material: bundleOf(path), ...(refusal && { refusal }) });
+      yield bundle(`${name}${isCritical ? ", critical" : ""}`, path, isCritical ? critical : not);
     }
   }
-  return bundles;
 }
 
 /** The whole corpus, in one order. */
 export async function plainBundles(): Promise<readonly PlainBundle[]> {
   const keys = await generateAllKeys();
   return [
-    ...(await keyBundles(keys)),
-    ...(await hashBundles(keys)),
-    ...(await depthBundles()),
-    ...(await extensionBundles(keys)),
+    ...(await Array.fromAsync(keyBundles(keys))),
+    ...(await Array.fromAsync(hashBundles(keys))),
+    ...(await Array.fromAsync(depthBundles())),
+    ...(await Array.fromAsync(extensionBundles(keys))),
   ];
 }

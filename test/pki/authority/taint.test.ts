@@ -11,6 +11,7 @@ import {
   secondOf,
   shortLengths,
   stub,
+  taintsIn,
 } from "../../testkit/ca/timeline.ts";
 
 const own: Phases = [0, 20, 1000, 1110];
@@ -57,44 +58,26 @@ describe("a taint", () => {
     }
   });
 
-  test.each<[string, readonly [Departure, number][], number]>([
-    [
-      "immediately after with-last-leaf",
-      [
-        ["with-last-leaf", 500],
-        ["immediately", 550],
-      ],
-      550,
-    ],
-    [
-      "with-last-leaf after immediately",
-      [
-        ["immediately", 550],
-        ["with-last-leaf", 600],
-      ],
-      550,
-    ],
-    [
-      "with-last-leaf twice",
-      [
-        ["with-last-leaf", 500],
-        ["with-last-leaf", 501],
-      ],
-      620,
-    ],
-  ])("made again, %s, lets the root leave at the earlier instant", (_, said, retiresAt) => {
+  test.each<[Departure, number, Departure, number, number]>([
+    ["with-last-leaf", 500, "immediately", 550, 550],
+    ["immediately", 550, "with-last-leaf", 600, 550],
+    ["with-last-leaf", 500, "with-last-leaf", 501, 620],
+  ])("made %s at %d, then %s at %d, lets the root leave at %d", (a, first, b, again, end) => {
     const authorities = [stub("aa", own)];
     const taints: Taint[] = [];
-    for (const [departure, now] of said) {
+    for (const [departure, now] of [
+      [a, first],
+      [b, again],
+    ] as const) {
       const state = { authorities, taints };
       taints.push(createTaint(state, "aa", departure, shortLengths, second(now)));
     }
     const [effective] = Taint.apply(authorities, taints);
-    expect(effective && secondOf(effective.schedule.retiresAt)).toBe(retiresAt);
+    expect(effective && secondOf(effective.schedule.retiresAt)).toBe(end);
   });
 
   test("waits for the leaves that it has signed in place of a tainted one, before its own time", () => {
-    const state = { authorities: [current, successor], taints: [taintOf("aa", 750, 750)] };
+    const state = { authorities: [current, successor], taints: taintsIn("aa 750") };
     const { retiresAt } = createTaint(state, "bb", "with-last-leaf", shortLengths, second(760));
     expect(secondOf(retiresAt)).toBe(880);
   });
@@ -108,12 +91,6 @@ describe("a taint", () => {
   });
 });
 
-const taintOf = (id: string, taintedAt: number, retiresAt: number): Taint => ({
-  id,
-  taintedAt: second(taintedAt),
-  retiresAt: second(retiresAt),
-});
-
 describe("an authority's schedule under a taint", () => {
   test.each<[string, number, number, Phases]>([
     ["that stops it and removes its root", 500, 500, [0, 20, 20, 500]],
@@ -123,7 +100,7 @@ describe("an authority's schedule under a taint", () => {
     ["that asks for more than its own schedule", 5000, 9000, [0, 20, 20, 1110]],
     ["that only shortens its verifying phase", 1000, 1050, [0, 20, 20, 1050]],
   ])("%s", (_, taintedAt, retiresAt, expected) => {
-    const [authority] = Taint.apply([stub("aa", own)], [taintOf("aa", taintedAt, retiresAt)]);
+    const [authority] = Taint.apply([stub("aa", own)], taintsIn(`aa ${taintedAt} ${retiresAt}`));
     expect(authority && phasesOf(authority.schedule)).toEqual(expected);
   });
 
@@ -131,94 +108,71 @@ describe("an authority's schedule under a taint", () => {
     ["of another id", "bb"],
     ["of a longer id", "aaaa"],
     ["of its id in capitals", "AA"],
-    ["of an empty id", ""],
   ])("is its own when the taint is %s", (_, id) => {
-    expect(Taint.apply([stub("aa", own)], [taintOf(id, 5, 5)])).toEqual([stub("aa", own)]);
+    expect(Taint.apply([stub("aa", own)], taintsIn(`${id} 5`))).toEqual([stub("aa", own)]);
   });
 });
 
 /** The authority that signs at each of these seconds; `-` where none does. */
 const signersAt = (
   authorities: readonly ReturnType<typeof stub>[],
-  taints: readonly Taint[],
+  taints: string,
   seconds: readonly number[],
 ): string =>
   seconds
-    .map((n) => SigningAuthority.at(Taint.apply(authorities, taints), second(n))?.id ?? "-")
+    .map(
+      (n) => SigningAuthority.at(Taint.apply(authorities, taintsIn(taints)), second(n))?.id ?? "-",
+    )
     .join(" ");
 
 const current = stub("aa", own);
 const successor = stub("bb", [700, 810, 1810, 1920]);
+const another = stub("cc", [740, 900, 1900, 2010]);
+const twin = stub("dd", [0, 15, 1000, 1110]);
+const future = stub("ee", [760, 870, 1870, 1980]);
+const later = stub("ff", [765, 900, 1900, 2010]);
+const past = stub("00", [-900, -800, 600, 990]);
 
 describe("where a taint leaves no authority to sign", () => {
-  test.each<[string, readonly ReturnType<typeof stub>[], readonly Taint[], string]>([
-    ["without a taint each signs in its time", [current, successor], [], "aa aa aa bb bb"],
+  test.each<[string, readonly ReturnType<typeof stub>[], string, string]>([
+    ["without a taint each signs in its time", [current, successor], "", "aa aa aa bb bb"],
+    ["a published successor signs at once", [current, successor], "aa 750", "bb bb bb bb bb"],
+    ["a future one signs once it is published", [current, future], "aa 750", "- - ee ee ee"],
+    ["none signs when no other exists", [current], "aa 750 860", "- - - - -"],
     [
-      "a published successor signs at once",
-      [current, successor],
-      [taintOf("aa", 750, 750)],
-      "bb bb bb bb bb",
-    ],
-    [
-      "a future successor signs once it is published",
-      [current, stub("bb", [760, 870, 1870, 1980])],
-      [taintOf("aa", 750, 750)],
-      "- - bb bb bb",
-    ],
-    ["no authority signs when no other exists", [current], [taintOf("aa", 750, 860)], "- - - - -"],
-    [
-      "only the first of two successors signs early",
-      [current, successor, stub("cc", [740, 900, 1900, 2010])],
-      [taintOf("aa", 750, 860)],
+      "only the first of two signs early",
+      [current, successor, another],
+      "aa 750 860",
       "bb bb bb bb cc",
     ],
     [
-      "a second signing authority carries on alone, and no successor signs early",
-      [current, stub("dd", [0, 15, 1000, 1110]), successor],
-      [taintOf("aa", 750, 750)],
+      "a twin signs on, and no successor early",
+      [current, twin, successor],
+      "aa 750",
       "dd dd dd bb bb",
     ],
+    ["a tainted successor does not take over", [current, successor], "aa 750, bb 740", "- - - - -"],
     [
-      "a tainted successor does not take over",
-      [current, successor],
-      [taintOf("aa", 750, 750), taintOf("bb", 740, 740)],
-      "- - - - -",
+      "the successor of a tainted one does",
+      [current, successor, later],
+      "aa 750, bb 762",
+      "- - ff ff ff",
     ],
-    [
-      "the successor of a tainted successor does",
-      [current, successor, stub("cc", [765, 900, 1900, 2010])],
-      [taintOf("aa", 750, 750), taintOf("bb", 762, 762)],
-      "- - cc cc cc",
-    ],
-    [
-      "a taint of a future authority lets no other sign early",
-      [current, successor],
-      [taintOf("bb", 750, 750)],
-      "aa aa aa aa aa",
-    ],
-    [
-      "a taint of an authority that signs no more lets no other sign early",
-      [stub("00", [-900, -800, 600, 990]), current, successor],
-      [taintOf("00", 600, 750)],
-      "aa aa aa bb bb",
-    ],
+    ["a taint of a future one has no part in it", [current, successor], "bb 750", "aa aa aa aa aa"],
+    ["a taint of a past one has none", [past, current, successor], "00 600 750", "aa aa aa bb bb"],
   ])("%s", (_, authorities, taints, expected) => {
     expect(signersAt(authorities, taints, [740, 759, 780, 850, 950])).toBe(expected);
   });
 
   test("the successor signs when the last of the others stops, if that is later", () => {
     const predecessor = stub("00", [-900, -800, 760, 870]);
-    const signers = signersAt(
-      [predecessor, current, successor],
-      [taintOf("aa", 750, 750)],
-      [755, 780],
-    );
+    const signers = signersAt([predecessor, current, successor], "aa 750", [755, 780]);
     expect(signers).toBe("00 bb");
   });
 
   test("the successor that was published first takes over, because most verifiers know it", () => {
     const known = stub("ff", [600, 800, 1800, 1910]);
-    const signers = signersAt([current, known, successor], [taintOf("aa", 750, 750)], [755]);
+    const signers = signersAt([current, known, successor], "aa 750", [755]);
     expect(signers).toBe("ff");
   });
 });
@@ -239,7 +193,7 @@ const taints = fc
     maxLength: 4,
     selector: ([i]) => i,
   })
-  .map((rows) => rows.map(([i, from, length]) => taintOf(`a${i}`, from, from + length)));
+  .map((rows) => rows.flatMap(([i, from, n]) => taintsIn(`a${i} ${from} ${from + n}`)));
 
 describe("for any taints", () => {
   test("a tainted authority signs no more, and no root stays longer", () => {

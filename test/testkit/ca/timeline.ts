@@ -1,5 +1,6 @@
 import type { PhaseLengths, Schedule } from "../../../src/pki/authority/schedule.ts";
 import type { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
+import type { Taint } from "../../../src/pki/authority/taint.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { authorityStub } from "../pki/certificates.ts";
 
@@ -38,3 +39,11 @@ export const shortLengths: PhaseLengths = {
   longestLeafSeconds: 100,
   signingSeconds: 1000,
 };
+
+/** Taints as text, such as `aa 750 860, bb 760`: an id, when it is tainted, and when its root leaves, if that is later. */
+export const taintsIn = (text: string): Taint[] =>
+  [...text.matchAll(/(\w+) (\S+?)(?: (\S+?))?(?:, |$)/g)].map(([, id = "", at, end = at]) => ({
+    id,
+    taintedAt: second(Number(at)),
+    retiresAt: second(Number(end)),
+  }));
