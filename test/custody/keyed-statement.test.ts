@@ -11,7 +11,6 @@ import { createKek } from "../testkit/pki/sealed-record.ts";
 
 const [old, newest] = [await createKek("old"), await createKek("newest")];
 const custodian = { trustDomain: clusterLocal, keks: [old] as const };
-const renewing = { trustDomain: clusterLocal, keks: [newest, old] as const };
 const request = await IntermediateRequest.create(clusterLocal, "EC-P256");
 const requestedAt = new Date("2026-06-01T00:00:00.000Z");
 const record = await KeyedStatement.seal(
@@ -106,16 +105,4 @@ test("the key of a token does not open with another instant under a good MAC, an
     const stored = await Statement.seal("tokenKey", changed, custodian);
     expect(await checkOf(KeyedStatement.openTokenKey(stored, custodian))).toBe("seal");
   }
-});
-
-test("is sealed anew under the newest KEK, key and all, and not twice", async () => {
-  const resealed = await KeyedStatement.reseal("request", record, renewing);
-  if (!resealed) throw new Error("left as it was");
-  const [after, before] = [await opened(resealed, [newest]), await opened(record)];
-  expect(after.sealedKey).not.toEqual(before.sealedKey);
-  const { iv, sealedKey } = after;
-  expect(after).toEqual({ ...before, iv, sealedKey });
-  const key = await openKey(resealed, [newest]);
-  expect(await pkcs8(key)).toBe(await pkcs8(request.extractablePrivateKey));
-  expect(await KeyedStatement.reseal("request", resealed, renewing)).toBeUndefined();
 });

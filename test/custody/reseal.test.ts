@@ -1,90 +1,123 @@
-import { expect, test } from "vitest";
+import { verify } from "node:crypto";
+import { describe, expect, test } from "vitest";
 import { AuthorityRecord } from "../../src/custody/authority-record.ts";
-import type { KekRing } from "../../src/custody/kek.ts";
+import type { StoredRecord } from "../../src/custody/authority-store.ts";
+import type { Custodian, KekRing } from "../../src/custody/kek.ts";
 import { KeyedStatement } from "../../src/custody/keyed-statement.ts";
+import { Statement } from "../../src/custody/statement.ts";
+import { IntermediateRequest } from "../../src/pki/authority/new-authority.ts";
+import { AdditionalRoot } from "../../src/pki/authority/trust-bundle.ts";
 import { TokenKey } from "../../src/pki/jose/token-key.ts";
-import { inHex } from "../testkit/der/mutation.ts";
-import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
-import { openRecord } from "../testkit/pki/record-opening.ts";
-import { createKek, createRecord, fieldsOf, tampered } from "../testkit/pki/sealed-record.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto.ts";
+import { second } from "../testkit/ca/timeline.ts";
+import { clusterLocal, tenDays, trustDomain } from "../testkit/pki/certificates.ts";
+import { createRoot } from "../testkit/pki/foreign-root.ts";
+import { createKek, createRecord, fieldsOf } from "../testkit/pki/sealed-record.ts";
 
 const [old, newest] = [await createKek("old"), await createKek("newest")];
-const record = await createRecord(old);
+const heldBy = (...keks: KekRing): Custodian => ({ trustDomain: clusterLocal, keks });
 
-const reseal = async () => {
-  const resealed = await AuthorityRecord.reseal(record, {
-    trustDomain: clusterLocal,
-    keks: [newest, old],
-  });
-  if (!resealed) throw new Error("left as it was");
-  return resealed;
+/** A record under the old KEK, how it is sealed anew, and what it holds. */
+interface Kind {
+  readonly record: StoredRecord;
+  readonly reseal: (record: StoredRecord, by: Custodian) => Promise<StoredRecord | undefined>;
+  readonly open: (record: StoredRecord, by: Custodian) => Promise<unknown>;
+}
+
+const authority: Kind = {
+  record: await createRecord(old),
+  reseal: AuthorityRecord.reseal,
+  open: async (record, by) => {
+    const { id, schedule, certificate } = (
+      await AuthorityRecord.open(record, by, webCryptoProvider)
+    ).authority;
+    return { id, schedule, der: certificate.der };
+  },
 };
 
-test("a record sealed anew opens with the newest KEK alone, as the same authority", async () => {
-  const [before, after] = [
-    await openRecord(record, clusterLocal, [old]),
-    await openRecord(await reseal(), clusterLocal, [newest]),
-  ];
-  expect(after.authority.id).toBe(before.authority.id);
-  expect(after.authority.schedule).toEqual(before.authority.schedule);
-  expect(inHex(after.authority.certificate.der)).toBe(inHex(before.authority.certificate.der));
+const statement = (kind: "taint" | "root", record: StoredRecord): Kind => ({
+  record,
+  reseal: (stored, by) => Statement.reseal({ ...stored, kind }, by),
+  open: (stored, by) => Statement.open(kind, stored, by),
 });
 
-test("a record sealed anew differs in its KEK, IV and sealed key alone", async () => {
-  const { kek, iv, sealedKey, ...same } = fieldsOf(await reseal());
-  const before = fieldsOf(record);
+async function request(): Promise<Kind> {
+  const made = await IntermediateRequest.create(clusterLocal, "EC-P256");
+  const content = { ...made, requestedAt: second(0) };
+  return {
+    record: await KeyedStatement.seal("request", content, made.extractablePrivateKey, heldBy(old)),
+    reseal: (stored, by) => KeyedStatement.reseal("request", stored, by),
+    open: async (stored, by) => {
+      const { iv, sealedKey, ...said } = await Statement.open("request", stored, by);
+      const { privateKey } = await KeyedStatement.open("request", stored, by);
+      return [said, await crypto.subtle.exportKey("jwk", privateKey)];
+    },
+  };
+}
+
+async function tokenKey(algorithm: TokenKey["algorithm"]): Promise<Kind> {
+  const { key, extractablePrivateKey } = await TokenKey.generate(algorithm, tenDays);
+  const spki = { key: Buffer.from(key.spki), format: "der", type: "spki" } as const;
+  const data = Buffer.from("signed");
+  return {
+    record: await KeyedStatement.seal("tokenKey", key, extractablePrivateKey, heldBy(old)),
+    reseal: (stored, by) => KeyedStatement.reseal("tokenKey", stored, by),
+    open: async (stored, by) => {
+      const { privateKey, ...opened } = await KeyedStatement.openTokenKey(stored, by);
+      const parameters = { name: privateKey.algorithm.name, hash: "SHA-256" };
+      const signature = Buffer.from(await crypto.subtle.sign(parameters, privateKey, data));
+      const isKeys = verify("sha256", data, { ...spki, dsaEncoding: "ieee-p1363" }, signature);
+      return { ...opened, isKeys };
+    },
+  };
+}
+
+const taint = { id: "ab".repeat(20), taintedAt: second(0), retiresAt: second(1.5) };
+const der = await createRoot({ notAfter: second(1000) });
+const root = await AdditionalRoot.create(der, second(10));
+
+const kinds: readonly (readonly [string, Kind])[] = [
+  ["an authority", authority],
+  ["a taint", statement("taint", await Statement.seal("taint", taint, heldBy(old)))],
+  ["a root", statement("root", await Statement.seal("root", root, heldBy(old)))],
+  ["a request with its key", await request()],
+  ["a key for tokens of ES256", await tokenKey("ES256")],
+  ["a key for tokens of RS256", await tokenKey("RS256")],
+];
+
+describe.each(kinds)("%s", (_, { record, reseal, open }) => {
+  const renewing = heldBy(newest, old);
+
+  test("opens with the newest KEK alone once it is sealed anew, as it was, and is not sealed twice", async () => {
+    const resealed = await reseal(record, renewing);
+    if (!resealed) throw new Error("left as it was");
+    expect([resealed.kind, resealed.id]).toEqual([record.kind, record.id]);
+    expect(await open(resealed, heldBy(newest))).toEqual(await open(record, heldBy(old)));
+    await expect(open(resealed, heldBy(old))).rejects.toHaveProperty("check", "kek");
+    expect(await reseal(resealed, renewing)).toBeUndefined();
+    expect(await reseal(record, heldBy(old, newest))).toBeUndefined();
+  });
+
+  test("is not sealed anew where it does not open", async () => {
+    const value = record.value.replace(/"20(\d\d-[^"]*Z)"/, '"21$1"');
+    for (const [stored, by, check] of [
+      [{ ...record, value }, renewing, /^(?:seal|id)$/],
+      [record, { ...renewing, trustDomain: trustDomain("other.local") }, /^trust-domain$/],
+      [record, heldBy(newest), /^kek$/],
+    ] as const)
+      await expect(reseal(stored, by)).rejects.toHaveProperty(
+        "check",
+        expect.stringMatching(check),
+      );
+  });
+});
+
+test("an authority's record sealed anew differs in its KEK, IV and sealed key alone", async () => {
+  const resealed = await authority.reseal(authority.record, heldBy(newest, old));
+  const { kek, iv, sealedKey, ...same } = fieldsOf(resealed ?? authority.record);
+  const before = fieldsOf(authority.record);
   expect(kek).toBe("newest");
   expect(iv).not.toBe(before.iv);
   expect(sealedKey).not.toBe(before.sealedKey);
   expect({ ...before, ...same }).toEqual(before);
 });
-
-test("a record under the newest KEK is not sealed anew", async () => {
-  expect(
-    await AuthorityRecord.reseal(record, { trustDomain: clusterLocal, keks: [old, newest] }),
-  ).toBeUndefined();
-});
-
-test("a record that does not open is not sealed anew", async () => {
-  const changed = tampered(record, ({ schedule }) => ({
-    schedule: { ...schedule, retiresAt: "2027-03-11T00:00:00.000Z" },
-  }));
-  const keks = [newest, old] as const;
-  const custodian = { trustDomain: clusterLocal, keks };
-  for (const [stored, by, check] of [
-    [changed, custodian, "seal"],
-    [record, { ...custodian, trustDomain: trustDomain("other.local") }, "trust-domain"],
-    [record, { ...custodian, keks: [newest] as const }, "kek"],
-  ] as const)
-    await expect(AuthorityRecord.reseal(stored, by)).rejects.toHaveProperty("check", check);
-});
-
-test.each(["ES256", "RS256"] as const)(
-  "a key for tokens (%s) sealed anew opens with the newest KEK alone, as the same key",
-  async (algorithm) => {
-    const at = new Date("2026-06-01T00:00:00.000Z");
-    const schedule = { publishedFrom: at, signsFrom: at, signsUntil: at, retiresAt: at };
-    const made = await TokenKey.generate(algorithm, schedule);
-    const held = (...keks: KekRing) => ({ trustDomain: clusterLocal, keks });
-    const key = made.extractablePrivateKey;
-    const stored = await KeyedStatement.seal("tokenKey", made.key, key, held(old));
-    const resealed = await KeyedStatement.reseal("tokenKey", stored, held(newest, old));
-    if (!resealed) throw new Error("left as it was");
-    const { privateKey, ...opened } = await KeyedStatement.openTokenKey(resealed, held(newest));
-    expect(opened).toEqual(made.key);
-    const signed = new TextEncoder().encode("signed");
-    const before = await KeyedStatement.openTokenKey(stored, held(old));
-    // RSASSA-PKCS1-v1_5 signs the same octets alike.
-    if (algorithm === "RS256") {
-      const sign = (key: CryptoKey) => crypto.subtle.sign("RSASSA-PKCS1-v1_5", key, signed);
-      expect(await sign(privateKey)).toEqual(await sign(before.privateKey));
-    }
-    const opening = KeyedStatement.openTokenKey(resealed, held(old));
-    await expect(opening).rejects.toHaveProperty("check", "kek");
-    expect(await KeyedStatement.reseal("tokenKey", resealed, held(newest, old))).toBeUndefined();
-    const json = JSON.parse(stored.value);
-    json.says.signsUntil = "2026-07-01T00:00:00.000Z";
-    const moved = { ...stored, value: JSON.stringify(json) };
-    await expect(KeyedStatement.reseal("tokenKey", moved, held(newest, old))).rejects.toThrow();
-  },
-);

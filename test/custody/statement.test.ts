@@ -222,39 +222,12 @@ describe("a statement is refused", () => {
   });
 });
 
-describe("a statement under an older KEK", () => {
-  const newest = [spare, kek] as const;
-  const reseal = (record: StoredRecord, ring: readonly [typeof kek, ...(typeof kek)[]]) =>
-    Statement.reseal(record as Parameters<typeof Statement.reseal>[0], {
-      trustDomain: clusterLocal,
-      keks: ring,
-    });
-
-  test.each([
-    ["taint", sealedTaint, taint, openTaint],
-    ["root", sealedRoot, root, openRoot],
-  ] as const)(
-    "of a %s is sealed anew, opens with the newest alone, and keeps its content",
-    async (_, record, said, open) => {
-      const resealed = await reseal(record, newest);
-      if (!resealed) throw new Error("left as it was");
-      expect([resealed.kind, resealed.id]).toEqual([record.kind, record.id]);
-      expect(await open(resealed, clusterLocal, [spare])).toEqual(said);
-      expect(await reseal(resealed, newest)).toBeUndefined();
-    },
-  );
-
-  test("is not sealed anew under the same KEK, nor when it does not open", async () => {
-    expect(await reseal(sealedTaint, keks)).toBeUndefined();
-    const forged = tampered(sealedTaint, { says: {} });
-    for (const [record, ring, check] of [
-      [forged, newest, "seal"],
-      [forged, keks, "seal"],
-      [{ ...sealedTaint, kind: "root" as const }, newest, "seal"],
-      [sealedTaint, [spare] as const, "kek"],
-    ] as const)
-      await expect(reseal(record, ring)).rejects.toHaveProperty("check", check);
-  });
+test("a forged statement under the newest KEK is not left as it is", async () => {
+  for (const record of [
+    { ...tampered(sealedTaint, { says: {} }), kind: "taint" as const },
+    { ...sealedTaint, kind: "root" as const },
+  ])
+    await expect(Statement.reseal(record, custodian)).rejects.toHaveProperty("check", "seal");
 });
 
 describe("a KEK", () => {
