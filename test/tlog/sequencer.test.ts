@@ -33,11 +33,29 @@ async function opened() {
   return { parts, log: await Sequencer.open(parts) };
 }
 
+/** Has a log publish until one of so many writes fails, as the last one or before it. */
+async function publishUntilKilled(
+  log: Sequencer,
+  { saboteur }: ReturnType<typeof memoryParts>,
+  writes: number,
+  takesEffect: boolean,
+): Promise<unknown> {
+  saboteur.arm(writes, takesEffect);
+  const error = await log.publish().then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  saboteur.disarm();
+  return error;
+}
+
 const vkeyOf = (log: Sequencer): string => log.verifierKey ?? "";
 
 test("gives every entry the next index, and publishes all of them", async () => {
-  const { objects, ...parts } = memoryParts();
-  const log = await Sequencer.open({ ...parts, objects });
+  const {
+    parts: { objects },
+    log,
+  } = await opened();
   expect(await appendMany(log, 0, 3)).toEqual([{ index: 0 }, { index: 1 }, { index: 2 }]);
   await log.publish();
   expect(await log.append(entryAt(3))).toEqual({ index: 3 });
@@ -106,8 +124,10 @@ test("goes on with the same key after a restart", async () => {
 });
 
 test("leaves the entries that come while it publishes to the next publication", async () => {
-  const { objects, ...parts } = memoryParts();
-  const log = await Sequencer.open({ ...parts, objects });
+  const {
+    parts: { objects },
+    log,
+  } = await opened();
   const replace = objects.replace.bind(objects);
   let next = 0;
   objects.replace = async (...object) => {
@@ -318,9 +338,7 @@ describe("killed at any step", () => {
         for (const [i, writes] of [first, second].entries()) {
           const log = await Sequencer.open(parts);
           await appendMany(log, 10 * i, 3);
-          parts.saboteur.arm(writes, true);
-          await log.publish().catch(() => {});
-          parts.saboteur.disarm();
+          await publishUntilKilled(log, parts, writes, true);
         }
         const log = await Sequencer.open(parts);
         await log.publish();
@@ -338,9 +356,7 @@ describe("killed at any step", () => {
       parts.saboteur.disarm();
       const begun = await Sequencer.open(parts);
       await appendMany(begun, 0, 3);
-      parts.saboteur.arm(writes, true);
-      await begun.publish().catch(() => {});
-      parts.saboteur.disarm();
+      await publishUntilKilled(begun, parts, writes, true);
       const log = await Sequencer.open(parts);
       await log.publish();
       expect(await entriesOf(parts.objects, vkeyOf(log)), `${writes}`).toHaveLength(3);
@@ -352,13 +368,8 @@ describe("killed at any step", () => {
       const { parts, log } = await opened();
       const vkey = vkeyOf(log);
       await appendMany(log, 0, 300);
-      parts.saboteur.arm(writes, writes % 2 === 0);
-      const isPublished = await log.publish().then(
-        () => true,
-        () => false,
-      );
-      expect(log.isBehind).toBe(!isPublished);
-      parts.saboteur.disarm();
+      const error = await publishUntilKilled(log, parts, writes, writes % 2 === 0);
+      expect(log.isBehind).toBe(error !== undefined);
       // No reader sees a checkpoint before all of its objects, whichever write was the last.
       await entriesOf(parts.objects, vkey);
       await appendMany(log, 300, 5);
@@ -436,9 +447,7 @@ describe("refuses to go on", () => {
   test("to begin anew in storage that was emptied under it", async () => {
     const { parts, log } = await opened();
     await appendMany(log, 0, 3);
-    parts.saboteur.arm(1, false);
-    await expect(log.publish()).rejects.toThrow("killed");
-    parts.saboteur.disarm();
+    expect(await publishUntilKilled(log, parts, 1, false)).toEqual(new Error("killed"));
     Object.assign(parts.stage, { rows: [], kept: undefined });
     parts.objects.stored.clear();
     await expect(log.publish()).rejects.toThrow(LogRefusal);
@@ -475,35 +484,28 @@ describe("refuses to go on", () => {
     const log = await Sequencer.open(parts);
     await log.append(entryAt(355));
     parts.objects.stored.delete("checkpoint");
-    parts.saboteur.arm(1, false);
-    await expect(log.publish()).rejects.toThrow("killed");
-    parts.saboteur.disarm();
+    expect(await publishUntilKilled(log, parts, 1, false)).toEqual(new Error("killed"));
     await expect(log.publish()).rejects.toThrow(LogRefusal);
     expect(await log.append(entryAt(356))).toMatchObject({ refused: "closed" });
     expect(log.refusal).toContain("does not go on");
     expect(log.isBehind).toBe(false);
   });
 
-  test("when the staged entries are others than those that it has signed", async () => {
+  test.each([
+    ["that it has signed", 2, "are not those of the signed checkpoint"],
+    [
+      "of the tree of its partial bundle",
+      Number.POSITIVE_INFINITY,
+      "the staged entry 0 is missing",
+    ],
+  ])("when the staged entries are others than those %s", async (_, writes, words) => {
     const { parts, log } = await opened();
     await appendMany(log, 0, 5);
-    parts.saboteur.arm(2, false);
-    await log.publish().catch(() => {});
-    parts.saboteur.disarm();
+    await publishUntilKilled(log, parts, writes, false);
     const other = memoryParts();
     await appendMany(await Sequencer.open(other), 100, 5);
     parts.stage.rows = other.stage.rows;
-    await expect(Sequencer.open(parts)).rejects.toThrow("are not those of the signed checkpoint");
-  });
-
-  test("when the staged entries of the partial bundle are others than those of its tree", async () => {
-    const { parts, log } = await opened();
-    await appendMany(log, 0, 5);
-    await log.publish();
-    const other = memoryParts();
-    await appendMany(await Sequencer.open(other), 100, 5);
-    parts.stage.rows = other.stage.rows;
-    await expect(Sequencer.open(parts)).rejects.toThrow("the staged entry 0 is missing");
+    await expect(Sequencer.open(parts)).rejects.toThrow(words);
   });
 
   test("when any octet of the stage has changed", async () => {
