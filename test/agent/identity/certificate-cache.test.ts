@@ -43,9 +43,13 @@ async function onlyFile(): Promise<string> {
 test.each([
   ["plain", undefined],
   ["sealed", newKey()],
-])("loads what it has stored, %s", async (_name, key) => {
+])("loads what it has stored, %s, which others cannot read", async (_name, key) => {
   const cache = await open(key);
   await cache.store(svid);
+  const text = await readFile(await onlyFile(), "latin1");
+  expect(text.includes("PRIVATE KEY")).toBe(key === undefined);
+  expect((await stat(await onlyFile())).mode & 0o777).toBe(0o600);
+  expect((await stat(join(folder, "cache"))).mode & 0o777).toBe(0o700);
   clock = new Date(now.getTime() + 60_000);
   const loaded = await cache.load(spiffeId);
   expect(loaded?.svid.certChain).toEqual(certChain);
@@ -53,17 +57,6 @@ test.each([
   expect(loaded?.svid.privateKey.equals(svid.privateKey)).toBe(true);
   await cache.storeRoots(root.pem);
   expect(await cache.loadRoots()).toBe(root.pem);
-});
-
-test("makes its files readable for their owner alone", async () => {
-  await (await open()).store(svid);
-  expect((await stat(await onlyFile())).mode & 0o777).toBe(0o600);
-  expect((await stat(join(folder, "cache"))).mode & 0o777).toBe(0o700);
-});
-
-test("shows no private key in a sealed file", async () => {
-  await (await open(newKey())).store(svid);
-  expect(await readFile(await onlyFile(), "latin1")).not.toContain("PRIVATE KEY");
 });
 
 test("loads no certificate that has expired, and none of another purpose", async () => {

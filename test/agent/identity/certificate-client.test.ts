@@ -93,7 +93,7 @@ async function startServer(): Promise<number> {
     adapter(request, response);
   });
   server.on("secureConnection", () => connections++);
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  await once(server.listen(0, "127.0.0.1"), "listening");
   onTestFinished(() => void server.close());
   return (server.address() as AddressInfo).port;
 }
@@ -274,9 +274,14 @@ test("waits for nothing after a refusal for good", async () => {
   expect(calls).toHaveLength(1);
 });
 
-test("gives up on a CA that never answers", async () => {
+test("gives up on a CA that never answers, or without end", async () => {
   answer = () => new Promise<never>(() => undefined);
   expect(await call({ attemptTimeoutMilliseconds: 20 })).toBe("authority-unreachable");
+  answer = () => ["x".repeat(2_000_000)];
+  await expect((await createIssue())()).rejects.toMatchObject({
+    fault: "authority-unreachable",
+    message: expect.stringContaining("resource_exhausted"),
+  });
 });
 
 describe("a CA that never finishes the handshake of TLS", () => {

@@ -1,6 +1,9 @@
+import { once } from "node:events";
+import { connect } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { reportAgent } from "../../../src/agent/agent-status.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
+import { ConfigurationError } from "../../../src/foundation/errors.ts";
 import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
 import { runAgent } from "../../testkit/agent/running-agent.ts";
 
@@ -21,6 +24,7 @@ test("shows every identity, the roots, and when the bundle was confirmed", async
   await event("certificate-obtained");
   await event("bundle-read");
   const status = await (await fetch(`${agent.statusUrl}/status`)).json();
+  expect(status).not.toHaveProperty("xds");
   expect(status).toMatchObject({
     isReady: true,
     reasons: [],
@@ -50,6 +54,7 @@ test("has the metrics of Istio's agents", async () => {
   await event("certificate-obtained");
   await event("bundle-read");
   const text = await (await fetch(`${agent.statusUrl}/metrics`)).text();
+  expect(text).not.toContain("xds");
   const value = (name: string): number =>
     Number(
       text
@@ -78,10 +83,14 @@ test("says nothing of the age of a bundle that it never read", async () => {
   }
 });
 
-test("answers 404 for other paths and methods", async () => {
-  const { agent } = await runAgent(ca);
-  expect((await fetch(`${agent.statusUrl}/`)).status).toBe(404);
-  expect((await fetch(`${agent.statusUrl}/status`, { method: "POST" })).status).toBe(404);
+test("an agent whose status address is taken does not start, and leaves no socket", async () => {
+  const { agent, folder } = await runAgent(ca);
+  const variables = {
+    RAMPART_STATUS_ADDR: new URL(agent.statusUrl).host,
+    RAMPART_SDS_SOCKET: `${folder}/other-sds`,
+  };
+  await expect(runAgent(ca, variables)).rejects.toThrow(ConfigurationError);
+  await expect(once(connect(variables.RAMPART_SDS_SOCKET), "connect")).rejects.toThrow("ENOENT");
 });
 
 test("is not ready while the files that certificates must come from are missing", async () => {

@@ -64,11 +64,12 @@ test("drains and quits when a process of this machine says so", async () => {
   expect(done).toEqual(["drain", "quit"]);
 });
 
-test("neither drains nor quits for a GET", async () => {
+test("neither drains nor quits for a GET, and answers 404 for other paths and methods", async () => {
   const { url, done } = await serve();
-  for (const path of ["/drain", "/quitquitquit"]) {
-    expect((await fetch(`${url}${path}`)).status).toBe(405);
-  }
+  const statusOf = async (path: string, method = "GET") =>
+    (await fetch(`${url}${path}`, { method })).status;
+  for (const path of ["/drain", "/quitquitquit"]) expect(await statusOf(path)).toBe(405);
+  expect([await statusOf("/"), await statusOf("/status", "POST")]).toEqual([404, 404]);
   expect(done).toEqual([]);
 });
 

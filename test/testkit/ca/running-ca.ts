@@ -140,10 +140,10 @@ export async function startCa(
       now = new Date(now.getTime() + seconds * 1000);
     },
     found: async () => {
-      await foundIfEmpty(mint, now);
+      await foundIfEmpty(mint, clock());
       if (!(means.isAlone || means.hasNoNamesake)) {
-        await addNamesake(mint, now);
-        store.everyOther = await changesOfNamesake(mint, now);
+        await addNamesake(mint, clock());
+        store.everyOther = await changesOfNamesake(mint, clock());
       }
       const ahead = new Date(clock().getTime() + 3_600_000);
       // No lease of a KEK reaches as far.
@@ -151,6 +151,6 @@ export async function startCa(
     },
     signerMints,
     signerStores,
-    rotate: () => Rotation.rotateAll([mint, ...signerMints.values()], now),
+    rotate: () => Rotation.rotateAll([mint, ...signerMints.values()], clock()),
   };
 }
