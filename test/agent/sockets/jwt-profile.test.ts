@@ -1,6 +1,5 @@
 import { type Client, Code, ConnectError } from "@connectrpc/connect";
-import { beforeEach, expect, onTestFinished, test } from "vitest";
-import { serveOnSocket } from "../../../src/agent/sockets/unix-socket.ts";
+import { beforeEach, expect, test } from "vitest";
 import { createJwtProfile } from "../../../src/agent/sockets/workload-api.ts";
 import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
 import { JwtSvidKeys } from "../../../src/pki/jose/jwt-svid-keys.ts";
@@ -9,12 +8,15 @@ import {
   type JwtAuthority,
   subject,
 } from "../../testkit/agent/jwt-authority.ts";
-import { security, workloadApiClient } from "../../testkit/agent/sds-client.ts";
+import {
+  refusalOf,
+  security,
+  serveRpcs,
+  workloadApiClient,
+} from "../../testkit/agent/sds-client.ts";
 import { verifiedByNode } from "../../testkit/callers/token-oracle.ts";
 import { createTokenKey, mintToken } from "../../testkit/callers/tokens.ts";
-import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { clusterLocal, trustDomain, workload } from "../../testkit/pki/certificates.ts";
-import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 const ownDomain = "spiffe://cluster.local";
 
@@ -27,7 +29,6 @@ beforeEach(async () => {
 
 /** Serves the profile to a workload, or without an identity to a node proxy. */
 async function serve(identity: { spiffeId: typeof subject } | undefined) {
-  const path = `${await temporaryFolder()}/api`;
   const { jwtSvids, jwtBundles } = authority;
   const profile = createJwtProfile({
     trustDomain: clusterLocal,
@@ -37,21 +38,8 @@ async function serve(identity: { spiffeId: typeof subject } | undefined) {
     identities: { find: (name) => (name === subject ? { spiffeId: subject } : undefined) },
     clock: () => authority.now,
   });
-  const server = await serveOnSocket({
-    path,
-    mode: 0o600,
-    routes: (router) => void router.service(SpiffeWorkloadAPI, profile),
-    log: createEventRecorder(),
-  });
-  onTestFinished(() => server.close());
-  return workloadApiClient(path);
+  return workloadApiClient(await serveRpcs((router) => router.service(SpiffeWorkloadAPI, profile)));
 }
-
-const refusalOf = (work: Promise<unknown>): Promise<string> =>
-  work.then(
-    () => "no error",
-    (error: ConnectError) => `${Code[error.code]}: ${error.rawMessage}`,
-  );
 
 const keySetIn = (document: Uint8Array = new Uint8Array()) =>
   JSON.parse(new TextDecoder().decode(document));

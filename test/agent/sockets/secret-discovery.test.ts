@@ -1,18 +1,23 @@
 import { type ClientHttp2Stream, connect } from "node:http2";
 import { connect as connectSocket } from "node:net";
 import { create, toBinary } from "@bufbuild/protobuf";
-import { type Client, Code, type ConnectError } from "@connectrpc/connect";
+import type { Client } from "@connectrpc/connect";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import type { Secret, SecretSource } from "../../../src/agent/secrets/secret-source.ts";
 import { createSecretDiscovery } from "../../../src/agent/sockets/secret-discovery.ts";
-import { serveOnSocket } from "../../../src/agent/sockets/unix-socket.ts";
 import { Subscribers } from "../../../src/agent/subscribers.ts";
 import { DiscoveryRequestSchema } from "../../../src/gen/envoy/service/discovery/v3/discovery_pb.ts";
 import { SecretDiscoveryService } from "../../../src/gen/envoy/service/secret/v3/sds_pb.ts";
 import { grpcFrame } from "../../contract/rpc-calls.ts";
-import { pemsOf, SdsStream, sdsClient, secretsOf } from "../../testkit/agent/sds-client.ts";
+import {
+  pemsOf,
+  refusalOf,
+  SdsStream,
+  sdsClient,
+  secretsOf,
+  serveRpcs,
+} from "../../testkit/agent/sds-client.ts";
 import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
-import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
 /** Secrets that a test sets and removes. */
@@ -69,17 +74,9 @@ beforeEach(async () => {
   log = createEventRecorder();
   source.set("default", "one");
   source.set("ROOTCA", "root");
-  path = `${await temporaryFolder()}/sds`;
   const clock = (): Date => new Date("2026-11-21T12:00:00Z");
-  const server = await serveOnSocket({
-    path,
-    mode: 0o600,
-    routes: (router) => {
-      router.service(SecretDiscoveryService, createSecretDiscovery({ source, clock, log }));
-    },
-    log,
-  });
-  onTestFinished(() => server.close());
+  const discovery = createSecretDiscovery({ source, clock, log });
+  path = await serveRpcs((router) => router.service(SecretDiscoveryService, discovery), log);
   client = sdsClient(path);
 });
 
@@ -88,13 +85,25 @@ const nextOf = async (stream: SdsStream): Promise<string> => {
   return secrets.map((secret) => `${secret.name}=${pemsOf(secret)}`).join(" ");
 };
 
-const codeOf = async (work: Promise<unknown>): Promise<string> => {
-  const error = await work.then(
-    () => undefined,
-    (reason: ConnectError) => reason,
-  );
-  return error ? `${Code[error.code]}: ${error.rawMessage}` : "no error";
-};
+test("survives clients that send garbage", async () => {
+  const garbage = connectSocket(path)
+    .on("error", () => {})
+    .resume();
+  garbage.end("GET / HTTP/1.1\r\n\r\n");
+  await new Promise((resolve) => garbage.on("close", resolve));
+  const session = connect("http://agent", { createConnection: () => connectSocket(path) });
+  session.on("error", () => {});
+  for (const wrong of ["//", "/nothing", "*"]) {
+    const stream = session.request({ ":method": "POST", ":path": wrong, ":authority": "%%" });
+    stream
+      .on("error", () => {})
+      .resume()
+      .end();
+    await new Promise((resolve) => stream.on("close", resolve));
+  }
+  session.destroy();
+  await subscribed("default");
+});
 
 /** A stream that has got these secrets. */
 async function subscribed(...names: string[]): Promise<SdsStream> {
@@ -174,7 +183,7 @@ test("combines changes in one push for a slow client", async () => {
 test("ends a stream that asks for a missing secret, and serves the secret once it exists", async () => {
   const stream = new SdsStream(path);
   stream.subscribe("missing");
-  expect(await codeOf(stream.next())).toBe(
+  expect(await refusalOf(stream.next())).toBe(
     "Unknown: failed to generate secret for missing: no such resource",
   );
   source.set("missing", "found");
@@ -186,13 +195,13 @@ test("ends a stream that asks for a missing secret, and serves the secret once i
 test("ends a stream whose secret is removed", async () => {
   const stream = await subscribed("default");
   source.set("default", undefined);
-  expect(await codeOf(stream.next())).toContain("failed to generate secret for default");
+  expect(await refusalOf(stream.next())).toContain("failed to generate secret for default");
 });
 
 test("refuses a stream without a node", async () => {
   const stream = new SdsStream(path);
   stream.send({ resourceNames: ["default"] });
-  expect(await codeOf(stream.next())).toBe("InvalidArgument: missing node information");
+  expect(await refusalOf(stream.next())).toBe("InvalidArgument: missing node information");
 });
 
 test("refuses a stream or a call with more names than a proxy has, and loads none", async () => {
@@ -200,8 +209,8 @@ test("refuses a stream or a call with more names than a proxy has, and loads non
   const stream = new SdsStream(path);
   stream.subscribe(...resourceNames);
   const refusal = "InvalidArgument: a stream has too many names, or too long ones";
-  expect(await codeOf(stream.next())).toBe(refusal);
-  expect(await codeOf(client.fetchSecrets({ resourceNames }))).toBe(refusal);
+  expect(await refusalOf(stream.next())).toBe(refusal);
+  expect(await refusalOf(client.fetchSecrets({ resourceNames }))).toBe(refusal);
   expect([source.loads, source.watches]).toEqual([0, 0]);
 });
 
@@ -210,8 +219,8 @@ test("refuses a request for anything but secrets", async () => {
   const typeUrl = "type.googleapis.com/envoy.config.listener.v3.Listener";
   const wrong = { node: { id: "e" }, resourceNames: ["default"], typeUrl };
   stream.send(wrong);
-  expect(await codeOf(stream.next())).toContain("InvalidArgument");
-  expect(await codeOf(client.fetchSecrets(wrong))).toContain("InvalidArgument");
+  expect(await refusalOf(stream.next())).toContain("InvalidArgument");
+  expect(await refusalOf(client.fetchSecrets(wrong))).toContain("InvalidArgument");
 });
 
 test("logs a rejection, and goes on", async () => {
@@ -238,12 +247,12 @@ test("ends its watches when a client ends its stream", async () => {
 test("answers a unary call", async () => {
   const response = await client.fetchSecrets({ resourceNames: ["default", "ROOTCA"] });
   expect(secretsOf(response).map(({ name }) => name)).toEqual(["default", "ROOTCA"]);
-  expect(await codeOf(client.fetchSecrets({ resourceNames: ["missing"] }))).toContain("Unknown");
+  expect(await refusalOf(client.fetchSecrets({ resourceNames: ["missing"] }))).toContain("Unknown");
 });
 
 test("has no incremental protocol, as in Istio", async () => {
   const responses = client.deltaSecrets((async function* () {})())[Symbol.asyncIterator]();
-  expect(await codeOf(responses.next())).toContain("Unimplemented");
+  expect(await refusalOf(responses.next())).toContain("Unimplemented");
 });
 
 test.each(["FetchSecrets", "StreamSecrets"])(

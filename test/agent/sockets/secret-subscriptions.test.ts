@@ -55,23 +55,21 @@ function contextOf(revocation?: Crls) {
   return message.type.value;
 }
 
-test("carries the CRLs themselves, so that another CRL is another version", () => {
-  const { crl } = contextOf({ pem: "lists", isOfLeaves: false });
-  expect(crl?.specifier).toEqual({ case: "inlineBytes", value: new TextEncoder().encode("lists") });
-});
-
-test("names no CRL where there is none", () => {
-  expect(contextOf().crl).toBeUndefined();
-});
-
-test("has Envoy ask for the CRL of the leaf's issuer alone where CRLs name leaves", () => {
-  expect(contextOf({ pem: "lists", isOfLeaves: true }).onlyVerifyLeafCertCrl).toBe(true);
-  expect(contextOf({ pem: "lists", isOfLeaves: false }).onlyVerifyLeafCertCrl).toBe(false);
-});
-
 const inline = (text: string) => ({
   specifier: { case: "inlineBytes", value: new TextEncoder().encode(text) },
 });
+
+// Another CRL is another version. Where they name leaves, Envoy asks for that of the leaf's issuer alone.
+test.each([true, false])(
+  "carries the CRLs themselves, and whether they name leaves: %s",
+  (isOfLeaves) => {
+    expect(contextOf({ pem: "lists", isOfLeaves })).toMatchObject({
+      crl: inline("lists"),
+      onlyVerifyLeafCertCrl: isOfLeaves,
+    });
+    expect(contextOf().crl).toBeUndefined();
+  },
+);
 
 test("has Envoy judge each certificate by the roots of the trust domain that it names", () => {
   const bundles = [

@@ -5,15 +5,13 @@ import { chmod, mkdir, stat, symlink, writeFile } from "node:fs/promises";
 import { connect as connectHttp2 } from "node:http2";
 import { connect, createServer, type Server } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
-import type { ConnectRouter } from "@connectrpc/connect";
+import type { HandlerContext } from "@connectrpc/connect";
 import { expect, onTestFinished, test } from "vitest";
 import { listenOnSocket, serveOnSocket } from "../../../src/agent/sockets/unix-socket.ts";
 import { ConfigurationError } from "../../../src/foundation/errors.ts";
-import {
-  Health,
-  HealthCheckResponse_ServingStatus,
-} from "../../../src/gen/grpc/health/v1/health_pb.ts";
+import { Health } from "../../../src/gen/grpc/health/v1/health_pb.ts";
 import { grpcFrame } from "../../contract/rpc-calls.ts";
+import { serveRpcs } from "../../testkit/agent/sds-client.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
@@ -21,6 +19,13 @@ function server(): Server {
   const created = createServer((socket) => socket.end());
   onTestFinished(() => void created.close());
   return created;
+}
+
+/** A client's connection, which ends with the test. */
+function openSession(path: string) {
+  const session = connectHttp2("http://agent", { createConnection: () => connect(path) });
+  onTestFinished(() => session.destroy());
+  return session;
 }
 
 const healthCall = {
@@ -99,18 +104,14 @@ test("does not disturb a live process", async () => {
 });
 
 test("of more connections than it takes it ends the oldest without a stream", async () => {
-  const path = `${await temporaryFolder()}/socket`;
   const called = Promise.withResolvers<void>();
   const check = (): Promise<never> => {
     called.resolve();
     return new Promise(() => {});
   };
-  const routes = (router: ConnectRouter) => void router.service(Health, { check });
-  const served = await serveOnSocket({ path, mode: 0o600, routes, log: createEventRecorder() });
-  onTestFinished(() => served.close());
+  const path = await serveRpcs((router) => router.service(Health, { check }));
   const open = async () => {
-    const session = connectHttp2("http://agent", { createConnection: () => connect(path) });
-    onTestFinished(() => session.destroy());
+    const session = openSession(path);
     await once(session, "remoteSettings");
     return session;
   };
@@ -127,7 +128,6 @@ test("of more connections than it takes it ends the oldest without a stream", as
 });
 
 test("answers a proxy that has hundreds of streams at once on one connection, and bounds them", async () => {
-  const path = `${await temporaryFolder()}/socket`;
   const [streams, all] = [300, Promise.withResolvers<void>()];
   let called = 0;
   const check = async () => {
@@ -135,11 +135,7 @@ test("answers a proxy that has hundreds of streams at once on one connection, an
     await all.promise;
     return {};
   };
-  const routes = (router: ConnectRouter) => void router.service(Health, { check });
-  const served = await serveOnSocket({ path, mode: 0o600, routes, log: createEventRecorder() });
-  onTestFinished(() => served.close());
-  const session = connectHttp2("http://agent", { createConnection: () => connect(path) });
-  onTestFinished(() => session.destroy());
+  const session = openSession(await serveRpcs((router) => router.service(Health, { check })));
   const [{ maxConcurrentStreams }] = await once(session, "remoteSettings");
   expect(maxConcurrentStreams).toBe(1000);
   const statuses = Array.from({ length: streams }, async () => {
@@ -168,27 +164,13 @@ async function statusOfCall(
   headers: Record<string, string>,
   message = new Uint8Array(),
 ): Promise<unknown> {
-  const path = `${await temporaryFolder()}/socket`;
-  const server = await serveOnSocket({
-    path,
-    mode: 0o600,
-    routes: (router) =>
-      router.service(Health, {
-        check: async (_, { signal }) => {
-          await pause(50);
-          signal.throwIfAborted();
-          return { status: HealthCheckResponse_ServingStatus.SERVING };
-        },
-      }),
-    log: createEventRecorder(),
-  });
-  onTestFinished(() => server.close());
-  const session = connectHttp2("http://agent", { createConnection: () => connect(path) });
-  onTestFinished(() => session.destroy());
-  const stream = session.request({
-    ...healthCall,
-    ...headers,
-  });
+  const check = async (_: unknown, { signal }: HandlerContext) => {
+    await pause(50);
+    signal.throwIfAborted();
+    return {};
+  };
+  const session = openSession(await serveRpcs((router) => router.service(Health, { check })));
+  const stream = session.request({ ...healthCall, ...headers });
   let status: unknown;
   stream.on("response", (fields) => (status = fields["grpc-status"]));
   stream.on("trailers", (fields) => (status = fields["grpc-status"]));

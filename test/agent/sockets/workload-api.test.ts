@@ -1,9 +1,7 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
-import { type Client, Code, type ConnectError } from "@connectrpc/connect";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { RefreshingIdentity } from "../../../src/agent/identity/refreshing-identity.ts";
 import { generateSubjectKey, parseAnswer } from "../../../src/agent/identity/x509-svid.ts";
-import { serveOnSocket } from "../../../src/agent/sockets/unix-socket.ts";
 import { createWorkloadApi } from "../../../src/agent/sockets/workload-api.ts";
 import { Subscribers } from "../../../src/agent/subscribers.ts";
 import { FederatedBundles } from "../../../src/agent/trust/bundles.ts";
@@ -11,14 +9,20 @@ import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
 import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
 import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
 import { createJwtAuthority } from "../../testkit/agent/jwt-authority.ts";
-import { type RunningAgent, runAgent } from "../../testkit/agent/running-agent.ts";
-import { security, workloadApiClient } from "../../testkit/agent/sds-client.ts";
+import { runAgent } from "../../testkit/agent/running-agent.ts";
+import {
+  refusalOf,
+  security,
+  serveRpcs,
+  workloadApiClient,
+} from "../../testkit/agent/sds-client.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { clusterLocal, trustDomain, workload } from "../../testkit/pki/certificates.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 const ownDomain = "spiffe://cluster.local";
+const other = trustDomain("other.test");
 
 let ca: HttpCa;
 beforeAll(async () => {
@@ -26,11 +30,7 @@ beforeAll(async () => {
 });
 afterAll(() => ca.close());
 
-interface Running extends RunningAgent {
-  readonly client: Client<typeof SpiffeWorkloadAPI>;
-}
-
-async function start(variables: Record<string, string> = {}): Promise<Running> {
+async function start(variables: Record<string, string> = {}) {
   const socket = `${await temporaryFolder()}/api`;
   const running = await runAgent(ca, { RAMPART_WORKLOAD_API_SOCKET: socket, ...variables });
   return { ...running, client: workloadApiClient(socket) };
@@ -66,7 +66,6 @@ type Api = Parameters<typeof createWorkloadApi>[0];
 
 /** The API of parts that a test moves by itself. */
 async function serveApi(parts: Pick<Api, "identity" | "trust"> & Partial<Api>) {
-  const path = `${await temporaryFolder()}/api`;
   const api = createWorkloadApi({
     ...(await createJwtAuthority()),
     trustDomain: clusterLocal,
@@ -76,14 +75,7 @@ async function serveApi(parts: Pick<Api, "identity" | "trust"> & Partial<Api>) {
     clock: () => new Date(),
     ...parts,
   });
-  const server = await serveOnSocket({
-    path,
-    mode: 0o600,
-    routes: (router) => void router.service(SpiffeWorkloadAPI, api),
-    log: createEventRecorder(),
-  });
-  onTestFinished(() => server.close());
-  return workloadApiClient(path);
+  return workloadApiClient(await serveRpcs((router) => router.service(SpiffeWorkloadAPI, api)));
 }
 
 /** An identity below one of two roots of one name. */
@@ -93,11 +85,14 @@ async function startBesideNamesake() {
   const { certificate: namesake } = await createTestAuthority();
   if (!own) throw new Error("no root");
   const publish = (sequence: number, ...roots: X509Certificate[]) =>
-    trust.updateFromBundle({ sequence, refreshSeconds: 300, jwtKeys: [], roots });
+    trust.updateFromBundle(bundleOf(sequence, ...roots));
   publish(1, own, namesake);
   return { identity, trust, own, namesake, publish };
 }
 
+const bundleOf = (sequence: number, ...roots: readonly X509Certificate[]) => ({
+  ...{ sequence, refreshSeconds: 300, jwtKeys: [], roots },
+});
 const derOf = (...roots: X509Certificate[]): Buffer => Buffer.concat(roots.map(({ raw }) => raw));
 
 function certificatesIn(der: Uint8Array): readonly X509Certificate[] {
@@ -111,11 +106,7 @@ async function first<T>(stream: AsyncIterable<T>): Promise<T> {
   throw new Error("the stream has ended");
 }
 
-const codeOf = async (work: Promise<unknown>): Promise<string> =>
-  await work.then(
-    () => "no error",
-    (error: ConnectError) => Code[error.code] ?? "",
-  );
+const codeOf = async (call: Promise<unknown>) => (await refusalOf(call)).split(":")[0];
 
 test("serves the certificate, the key and the bundle in DER", async () => {
   const { client } = await start();
@@ -149,8 +140,9 @@ test("sends the whole state again when the certificate is renewed", async () => 
   expect(serials.size).toBe(2);
 });
 
-test("refuses every method without the security header, and with another value of it", async () => {
+test("refuses every method without the security header, with another value of it, and a token that the CA does not issue", async () => {
   const { client } = await start();
+  expect(await codeOf(client.fetchJWTSVID({ audience: ["a"] }, security))).toBe("Unimplemented");
   for (const options of [{}, { headers: { "workload.spiffe.io": "True" } }]) {
     const calls = [
       first(client.fetchX509SVID({}, options)),
@@ -161,12 +153,6 @@ test("refuses every method without the security header, and with another value o
     ];
     expect(await Promise.all(calls.map(codeOf))).toEqual(calls.map(() => "InvalidArgument"));
   }
-});
-
-test("answers Unimplemented for a token where the CA issues none", async () => {
-  const { client } = await start();
-  const call = client.fetchJWTSVID({ audience: ["a"] }, security);
-  expect(await codeOf(call)).toBe("Unimplemented");
 });
 
 test("answers Unavailable while there is no certificate", async () => {
@@ -188,20 +174,13 @@ test("serves the node's workloads no certificate, and roots only once there are 
 test("serves the bundles of federated trust domains, and withdraws them", async () => {
   const { identity, trust } = await startIdentity();
   const federation = new FederatedBundles();
-  const other = trustDomain("other.test");
-  const bundleOf = (sequence: number, roots: readonly X509Certificate[]) => ({
-    sequence,
-    refreshSeconds: 300,
-    jwtKeys: [],
-    roots,
-  });
-  federation.update(other, bundleOf(1, trust.current));
+  federation.update(other, bundleOf(1, ...trust.current));
   const client = await serveApi({ identity, trust, federation });
   const domains: string[][] = [];
   for await (const { federatedBundles } of client.fetchX509SVID({}, security)) {
     domains.push(Object.keys(federatedBundles));
     if (domains.length === 2) break;
-    federation.update(other, bundleOf(2, []));
+    federation.update(other, bundleOf(2));
   }
   expect(domains).toEqual([["spiffe://other.test"], []]);
 });
@@ -238,8 +217,7 @@ test("has the CRLs in the first answer, and waits for them", async () => {
 test("serves its own bundle under its own name, whatever a federated endpoint says", async () => {
   const { identity, trust, own, namesake } = await startBesideNamesake();
   const federation = new FederatedBundles();
-  const foreign = { sequence: 1, refreshSeconds: 300, jwtKeys: [], roots: [namesake] };
-  federation.update(clusterLocal, foreign);
+  federation.update(clusterLocal, bundleOf(1, namesake));
   trust.holdBack([namesake]);
   const client = await serveApi({ identity, trust, federation });
   const { bundles } = await first(client.fetchX509Bundles({}, security));
@@ -269,19 +247,14 @@ test("pushes what changes of roots, CRLs and federated bundles, each by itself",
       crls.push({ der: Uint8Array.of(7) });
       changes.notify();
     },
-    () =>
-      federation.update(trustDomain("other.test"), {
-        ...{ sequence: 1, refreshSeconds: 300, jwtKeys: [], roots: [namesake] },
-      }),
+    () => federation.update(other, bundleOf(1, namesake)),
     () => {
       crls.length = 0;
       changes.notify();
     },
     // The state that was the first comes again.
     () => {
-      federation.update(trustDomain("other.test"), {
-        ...{ sequence: 2, refreshSeconds: 300, jwtKeys: [], roots: [] },
-      });
+      federation.update(other, bundleOf(2));
       publish(3, own, namesake);
     },
   ];

@@ -7,6 +7,7 @@ import { longestMessageOctets, toFrame } from "../../../src/agent/xds/grpc.ts";
 import { encode, request, response, types } from "../../testkit/agent/discovery-messages.ts";
 import { openEnvoyStream, paths, startFakeIstiod } from "../../testkit/agent/discovery-peers.ts";
 import {
+  askForClusters,
   connectEnvoy,
   type RunningXdsProxy,
   runXdsProxy,
@@ -94,8 +95,7 @@ test("ends a half-open connection to istiod after 40 seconds", async () => {
   const relay = await startRelay(istiod.port);
   onTestFinished(relay.close);
   const running = await runXdsProxy({ ...istiod, address: `127.0.0.1:${relay.port}` });
-  const envoy = openEnvoyStream(running.socket, "incremental");
-  envoy.send(request(types.cluster));
+  const envoy = askForClusters(running);
   await (await istiod.streams.nth(1)).requests.nth(1);
   // An istiod that is there answers, and the stream goes on.
   await passPause(running, 30);
@@ -114,22 +114,17 @@ test("ends a half-open connection to istiod after 40 seconds", async () => {
 
 /** Envoy's stream to an istiod that takes connections and never answers. */
 async function askSilentIstiod() {
-  const connections = new Set<Socket>();
-  const hello = Promise.withResolvers<unknown>();
+  const hello = Promise.withResolvers<Socket>();
   const silent = createServer((socket) => {
-    connections.add(socket);
-    socket.on("close", () => connections.delete(socket));
-    socket.on("error", () => undefined).on("data", hello.resolve);
+    socket.on("error", () => undefined).on("data", () => hello.resolve(socket));
   }).listen(0, "127.0.0.1");
   await once(silent, "listening");
   onTestFinished(() => void silent.close());
   const { root } = await startFakeIstiod();
   const address = `127.0.0.1:${(silent.address() as AddressInfo).port}`;
   const running = await runXdsProxy({ address, root });
-  const envoy = openEnvoyStream(running.socket, "incremental");
-  envoy.send(request(types.cluster));
-  await hello.promise;
-  return { address, running, envoy, connections };
+  const envoy = askForClusters(running);
+  return { address, running, envoy, connection: await hello.promise };
 }
 
 test("gives up a connection that does not open within five seconds", async () => {
@@ -144,10 +139,9 @@ test("gives up a connection that does not open within five seconds", async () =>
 });
 
 test("leaves no connection behind when Envoy goes while it opens", async () => {
-  const { running, envoy, connections } = await askSilentIstiod();
-  expect(connections.size).toBe(1);
+  const { running, envoy, connection } = await askSilentIstiod();
   envoy.call.cancel();
-  await eventually(() => expect(connections.size).toBe(0));
+  await once(connection, "close");
   expect(await running.log.until("xds-ended")).toMatchObject({ by: "envoy" });
 });
 

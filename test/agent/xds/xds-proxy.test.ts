@@ -3,9 +3,13 @@ import { rm, writeFile } from "node:fs/promises";
 import { connect } from "node:http2";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { encode, request, response, types } from "../../testkit/agent/discovery-messages.ts";
+import { encode, response, types } from "../../testkit/agent/discovery-messages.ts";
 import { openEnvoyStream, paths, startFakeIstiod } from "../../testkit/agent/discovery-peers.ts";
-import { connectEnvoy, runXdsProxy } from "../../testkit/agent/running-xds-proxy.ts";
+import {
+  askForClusters,
+  connectEnvoy,
+  runXdsProxy,
+} from "../../testkit/agent/running-xds-proxy.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
@@ -31,31 +35,21 @@ test.each(["incremental", "state-of-the-world"] as const)(
   },
 );
 
-test("shows istiod the token, the cluster and the headers", async () => {
+test("shows istiod the token, the cluster and the headers, and no token where there is none", async () => {
   const istiod = await startFakeIstiod();
-  const headers = { clusterid: "c1", "x-team": "blue" };
-  const { socket } = await runXdsProxy(istiod, { headers });
-  openEnvoyStream(socket, "incremental").send(request(types.cluster));
+  const shown = { clusterid: "c1", "x-team": "blue" };
+  const proxy = await runXdsProxy(istiod, { headers: shown });
+  askForClusters(proxy);
   const { metadata } = await istiod.streams.nth(1);
-  expect(metadata).toMatchObject({
-    authorization: "Bearer first-token",
-    clusterid: "c1",
-    "x-team": "blue",
-  });
-});
-
-test("connects without a token where there is none", async () => {
-  const istiod = await startFakeIstiod();
-  const { socket, tokenFile } = await runXdsProxy(istiod);
-  await rm(tokenFile);
-  openEnvoyStream(socket, "incremental").send(request(types.cluster));
-  expect((await istiod.streams.nth(1)).metadata).not.toHaveProperty("authorization");
+  expect(metadata).toMatchObject({ authorization: "Bearer first-token", ...shown });
+  await rm(proxy.tokenFile);
+  askForClusters(proxy);
+  expect((await istiod.streams.nth(2)).metadata).not.toHaveProperty("authorization");
 });
 
 test("shows an istiod without TLS no token, because everybody between could use it", async () => {
   const istiod = await startFakeIstiod(0, "plaintext");
-  const { socket } = await runXdsProxy(istiod, { isPlaintext: true });
-  openEnvoyStream(socket, "incremental").send(request(types.cluster));
+  askForClusters(await runXdsProxy(istiod, { isPlaintext: true }));
   const { metadata } = await istiod.streams.nth(1);
   expect(metadata).toMatchObject({ clusterid: "Kubernetes" });
   expect(metadata).not.toHaveProperty("authorization");
@@ -63,13 +57,14 @@ test("shows an istiod without TLS no token, because everybody between could use 
 
 test("reads the token and the roots anew for each stream, on a connection of its own", async () => {
   const first = await startFakeIstiod();
-  const { socket, tokenFile, rootFile } = await runXdsProxy(first);
-  openEnvoyStream(socket, "incremental").send(request(types.cluster));
+  const proxy = await runXdsProxy(first);
+  askForClusters(proxy);
   await first.streams.nth(1);
   first.stop();
   const second = await startFakeIstiod(first.port, await createTlsIdentity());
-  await Promise.all([writeFile(tokenFile, "second-token"), writeFile(rootFile, second.root)]);
-  openEnvoyStream(socket, "incremental").send(request(types.cluster));
+  await writeFile(proxy.tokenFile, "second-token");
+  await writeFile(proxy.rootFile, second.root);
+  askForClusters(proxy);
   expect((await second.streams.nth(1)).metadata).toMatchObject({
     authorization: "Bearer second-token",
   });
@@ -79,21 +74,16 @@ test("judges istiod by the preferred file of roots where it exists, and by the n
   const istiod = await startFakeIstiod();
   const preferredRootFile = join(await temporaryFolder(), "root-cert.pem");
   const stranger = { ...istiod, root: (await createTlsIdentity()).ca };
-  const { socket } = await runXdsProxy(stranger, { preferredRootFile });
-  const statusOf = async (path: string) => {
-    const envoy = openEnvoyStream(path, "incremental");
-    envoy.send(request(types.cluster));
-    return await envoy.status;
-  };
-  expect(await statusOf(socket)).toMatchObject({ code: 14 });
+  const proxy = await runXdsProxy(stranger, { preferredRootFile });
+  expect(await askForClusters(proxy).status).toMatchObject({ code: 14 });
   await writeFile(preferredRootFile, istiod.root);
-  openEnvoyStream(socket, "incremental").send(request(types.cluster));
+  askForClusters(proxy);
   await istiod.streams.nth(1);
   const serverName = "istiod.istio-system.svc";
   const files = { rootFile: preferredRootFile, clientCertificate: undefined, serverName };
   const named = await runXdsProxy(istiod, { files });
   const details = expect.stringContaining("ERR_TLS_CERT_ALTNAME_INVALID");
-  expect(await statusOf(named.socket)).toMatchObject({ code: 14, details });
+  expect(await askForClusters(named).status).toMatchObject({ code: 14, details });
 });
 
 test("hands the status of istiod to Envoy", async () => {
@@ -113,13 +103,12 @@ test("hands on everything that istiod sent before its end", async () => {
 });
 
 test("ends the stream when istiod goes, and the next one finds the next istiod", async () => {
-  const { istiod, envoy, socket, rootFile } = await connectEnvoy();
+  const { istiod, envoy, rootFile, socket } = await connectEnvoy();
   istiod.stop();
   expect((await envoy.status).code).not.toBe(0);
   const next = await startFakeIstiod(istiod.port);
   await writeFile(rootFile, next.root);
-  const again = openEnvoyStream(socket, "incremental");
-  again.send(request(types.cluster));
+  const again = askForClusters({ socket });
   (await next.streams.nth(1)).send(response(types.cluster));
   await again.responses.nth(1);
   // No request of the first stream reaches the second istiod.
@@ -153,27 +142,25 @@ test("is not connected while a newer stream finds no istiod", async () => {
   const { envoy: older, socket, proxy, rootFile } = await connectEnvoy();
   expect(proxy.report().isConnected).toBe(true);
   await writeFile(rootFile, (await createTlsIdentity()).ca);
-  openEnvoyStream(socket, "incremental").send(request(types.cluster));
+  askForClusters({ socket });
   await older.status;
   expect(proxy.report().isConnected).toBe(false);
 });
 
 test("tells Envoy why istiod cannot be reached", async () => {
   const istiod = await startFakeIstiod();
-  const { socket, log, rootFile, metrics } = await runXdsProxy(istiod);
+  const proxy = await runXdsProxy(istiod);
+  const { rootFile } = proxy;
   await writeFile(rootFile, (await createTlsIdentity()).ca);
-  const distrustful = openEnvoyStream(socket, "incremental");
-  distrustful.send(request(types.cluster));
-  expect(await distrustful.status).toMatchObject({
+  expect(await askForClusters(proxy).status).toMatchObject({
     code: 14,
     details: `istiod at ${istiod.address} cannot be reached: DEPTH_ZERO_SELF_SIGNED_CERT`,
   });
   await rm(rootFile);
-  const rootless = openEnvoyStream(socket, "incremental");
-  rootless.send(request(types.cluster));
-  expect(await rootless.status).toMatchObject({ code: 14, details: `${rootFile} does not exist` });
-  expect(await log.until("xds-not-connected", 2)).toMatchObject({ level: "warning" });
-  expect(await metrics()).toContain("istio_agent_istiod_connection_failures 2");
+  const details = `${rootFile} does not exist`;
+  expect(await askForClusters(proxy).status).toMatchObject({ code: 14, details });
+  expect(await proxy.log.until("xds-not-connected", 2)).toMatchObject({ level: "warning" });
+  expect(await proxy.metrics()).toContain("istio_agent_istiod_connection_failures 2");
 });
 
 test("refuses other methods, and what is no gRPC", async () => {

@@ -4,10 +4,10 @@ import { Registry } from "prom-client";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { XdsStatus } from "../../../src/agent/xds/xds-status.ts";
 import { encode, request, response, types } from "../../testkit/agent/discovery-messages.ts";
-import { openEnvoyStream, startFakeIstiod } from "../../testkit/agent/discovery-peers.ts";
+import { startFakeIstiod } from "../../testkit/agent/discovery-peers.ts";
 import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
 import { runAgent } from "../../testkit/agent/running-agent.ts";
-import { runXdsProxy } from "../../testkit/agent/running-xds-proxy.ts";
+import { askForClusters, connectEnvoy } from "../../testkit/agent/running-xds-proxy.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 let ca: HttpCa;
@@ -27,8 +27,7 @@ test("an agent with an address of istiod is the XDS proxy of its Envoy", async (
     RAMPART_XDS_SOCKET: socket,
     PROXY_CONFIG: `readinessProbe: { exec: { command: ["true"] } }`,
   });
-  const envoy = openEnvoyStream(socket, "incremental");
-  envoy.send(request(types.cluster));
+  const envoy = askForClusters({ socket });
   const stream = await istiod.streams.nth(1);
   expect(stream.metadata).toHaveProperty("authorization", expect.stringMatching(/^Bearer ey/));
   stream.send(response(types.cluster));
@@ -49,20 +48,9 @@ test("an agent with an address of istiod is the XDS proxy of its Envoy", async (
   expect(metrics).toContain("istio_agent_xds_proxy_responses 1");
 });
 
-test("an agent without an address of istiod shows no XDS proxy", async () => {
-  const { agent } = await runAgent(ca);
-  expect(await (await fetch(`${agent.statusUrl}/status`)).json()).not.toHaveProperty("xds");
-  expect(await (await fetch(`${agent.statusUrl}/metrics`)).text()).not.toContain("xds");
-});
-
 test("reports connections, pushes with their age, and what Envoy rejected", async () => {
-  const istiod = await startFakeIstiod();
-  const { proxy, socket, time, log, metrics } = await runXdsProxy(istiod);
-  expect(proxy.report()).toMatchObject({ isConnected: false, types: [], lastEnd: undefined });
+  const { proxy, time, log, metrics, envoy, stream } = await connectEnvoy();
   const begin = time.clock().toISOString();
-  const envoy = openEnvoyStream(socket, "incremental");
-  envoy.send(request(types.cluster));
-  const stream = await istiod.streams.nth(1);
   const push = response(types.cluster, 1000);
   stream.send(push);
   await envoy.responses.nth(1);

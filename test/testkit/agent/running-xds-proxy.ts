@@ -5,28 +5,28 @@ import { onTestFinished } from "vitest";
 import type { IstiodSettings } from "../../../src/agent/configuration/xds-settings.ts";
 import type { ConnectionTrust } from "../../../src/agent/identity/ca-channel.ts";
 import { XdsProxy } from "../../../src/agent/xds/xds-proxy.ts";
-import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
+import { createEventRecorder } from "../log/event-recorder.ts";
 import { temporaryFolder } from "../temporary-folder.ts";
-import { createVirtualTime, type VirtualTime } from "../time/virtual-time.ts";
+import { createVirtualTime } from "../time/virtual-time.ts";
 import { request, types } from "./discovery-messages.ts";
-import { type FakeIstiod, openEnvoyStream, startFakeIstiod } from "./discovery-peers.ts";
+import {
+  type EnvoyStream,
+  type FakeIstiod,
+  openEnvoyStream,
+  startFakeIstiod,
+} from "./discovery-peers.ts";
 
-/** An XDS proxy whose time a test passes. It ends with the test. */
-export interface RunningXdsProxy {
-  readonly proxy: XdsProxy;
-  readonly socket: string;
-  readonly log: EventRecorder;
-  readonly time: VirtualTime;
-  readonly rootFile: string;
-  readonly tokenFile: string;
-  readonly metrics: () => Promise<string>;
-}
+export type RunningXdsProxy = Awaited<ReturnType<typeof runXdsProxy>>;
 
-/** @param changes Of settings that work. */
+/**
+ * Runs an XDS proxy whose time a test passes. It ends with the test.
+ *
+ * @param changes Of settings that work.
+ */
 export async function runXdsProxy(
   { address, root }: Pick<FakeIstiod, "address" | "root">,
   changes: Partial<IstiodSettings> = {},
-): Promise<RunningXdsProxy> {
+) {
   const folder = await temporaryFolder();
   const [rootFile, tokenFile] = [join(folder, "root.pem"), join(folder, "token")];
   await Promise.all([writeFile(rootFile, root), writeFile(tokenFile, "first-token\n")]);
@@ -51,12 +51,18 @@ export async function runXdsProxy(
   return { proxy, socket, log, time, rootFile, tokenFile, metrics: () => registry.metrics() };
 }
 
+/** Opens Envoy's stream, and asks for clusters. */
+export function askForClusters({ socket }: { readonly socket: string }): EnvoyStream {
+  const envoy = openEnvoyStream(socket, "incremental");
+  envoy.send(request(types.cluster));
+  return envoy;
+}
+
 /** An XDS proxy, and a stream of Envoy through it whose first request, for clusters, has reached istiod. */
 export async function connectEnvoy() {
   const istiod = await startFakeIstiod();
   const running = await runXdsProxy(istiod);
-  const envoy = openEnvoyStream(running.socket, "incremental");
-  envoy.send(request(types.cluster));
+  const envoy = askForClusters(running);
   const stream = await istiod.streams.nth(1);
   await stream.requests.nth(1);
   return { istiod, ...running, envoy, stream };

@@ -1,7 +1,16 @@
 import { connect } from "node:net";
 import { anyUnpack } from "@bufbuild/protobuf/wkt";
-import { type Client, createClient } from "@connectrpc/connect";
+import {
+  type Client,
+  Code,
+  type ConnectError,
+  type ConnectRouter,
+  createClient,
+} from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
+import { onTestFinished } from "vitest";
+import { serveOnSocket } from "../../../src/agent/sockets/unix-socket.ts";
+import type { OperationLog } from "../../../src/foundation/events.ts";
 import {
   type Secret,
   SecretSchema,
@@ -12,6 +21,8 @@ import type {
 } from "../../../src/gen/envoy/service/discovery/v3/discovery_pb.ts";
 import { SecretDiscoveryService } from "../../../src/gen/envoy/service/secret/v3/sds_pb.ts";
 import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
+import { createEventRecorder } from "../log/event-recorder.ts";
+import { temporaryFolder } from "../temporary-folder.ts";
 
 type MessageInit = Partial<Omit<DiscoveryRequest, "$typeName" | "node" | "errorDetail">> & {
   readonly node?: { id: string };
@@ -31,6 +42,24 @@ export const sdsClient = (path: string): Client<typeof SecretDiscoveryService> =
 /** A client of the Workload API over a Unix socket. */
 export const workloadApiClient = (path: string): Client<typeof SpiffeWorkloadAPI> =>
   createClient(SpiffeWorkloadAPI, transportTo(path));
+
+/** Serves RPCs on a Unix socket until the end of the test. @returns Its path. */
+export async function serveRpcs(
+  routes: (router: ConnectRouter) => unknown,
+  log: OperationLog = createEventRecorder(),
+): Promise<string> {
+  const path = `${await temporaryFolder()}/socket`;
+  const server = await serveOnSocket({ path, mode: 0o600, routes: (to) => void routes(to), log });
+  onTestFinished(() => server.close());
+  return path;
+}
+
+/** The code and the sentence of a call that is refused, and `no error` for another one. */
+export const refusalOf = (call: Promise<unknown>): Promise<string> =>
+  call.then(
+    () => "no error",
+    (error: ConnectError) => `${Code[error.code]}: ${error.rawMessage}`,
+  );
 
 /** The header without which the Workload API refuses every call. */
 export const security = { headers: { "workload.spiffe.io": "true" } };
