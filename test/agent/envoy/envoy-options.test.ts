@@ -12,10 +12,6 @@ import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 const address = { DISCOVERY_ADDRESS: "istiod:15012", INSTANCE_IP: "10.0.0.7" };
 
-test("adds the drain strategy alone where istiod does not configure Envoy", async () => {
-  expect(await envoyOptions({}, [])).toEqual([["--drain-strategy", "immediate"]]);
-});
-
 test("adds pilot-agent's options where istiod does", async () => {
   expect(await envoyOptions(address, ["-c", "own.json"])).toEqual([
     ["--drain-strategy", "immediate"],
@@ -29,25 +25,13 @@ test("adds pilot-agent's options where istiod does", async () => {
   ]);
 });
 
-test("takes times and threads from PROXY_CONFIG, and an override from its file", async () => {
-  const override = join(await temporaryFolder(), "override.json");
-  await writeFile(override, "{}");
-  const options = await envoyOptions(
-    {
-      ...address,
-      PROXY_CONFIG: "{ drainDuration: 10s, concurrency: 2 }",
-      ISTIO_BOOTSTRAP_OVERRIDE: override,
-    },
-    ["--config-path=own.json"],
-  );
-  expect(options).toContainEqual(["--drain-time-s", "10"]);
-  expect(options).toContainEqual(["--concurrency", "2"]);
-  expect(options).toContainEqual(["--config-yaml", "{}"]);
-});
-
-test("takes an override also where istiod does not configure Envoy", async () => {
+test("takes times from PROXY_CONFIG, and an override from its file, also where istiod does not configure Envoy", async () => {
   const override = join(await temporaryFolder(), "override.yaml");
   await writeFile(override, "admin: {}\n");
+  const given = { PROXY_CONFIG: "{ drainDuration: 10s }", ISTIO_BOOTSTRAP_OVERRIDE: override };
+  const options = await envoyOptions({ ...address, ...given }, ["--config-path=own.json"]);
+  expect(options).toContainEqual(["--drain-time-s", "10"]);
+  expect(options).toContainEqual(["--config-yaml", "admin: {}\n"]);
   expect(await envoyOptions({ ISTIO_BOOTSTRAP_OVERRIDE: override }, [])).toEqual([
     ["--drain-strategy", "immediate"],
     ["--config-yaml", "admin: {}\n"],
@@ -82,19 +66,17 @@ test("refuses an override that is not there", async () => {
 const argumentsOf = (command: string, ...given: string[]): readonly string[] =>
   withOptions({ command, arguments: given }, [immediateDrain]).arguments;
 
-test("has Envoy tell every connection to close as soon as it drains", () => {
-  expect(argumentsOf("/usr/local/bin/envoy", "-c", "envoy.json")).toEqual([
-    "-c",
-    "envoy.json",
-    "--drain-strategy",
-    "immediate",
-  ]);
-});
+const drains = ["--drain-strategy", "immediate"];
 
-test.each([["--drain-strategy", "gradual"], ["--drain-strategy=gradual"]])(
-  "leaves the operator's %s",
-  (...given) => {
-    expect(argumentsOf("envoy", ...given)).toEqual(given);
+test.each([
+  ["/usr/local/bin/envoy", ["-c", "envoy.json"], drains],
+  ["envoy", ["--drain-strategy", "gradual"], []],
+  ["envoy", ["--drain-strategy=gradual"], []],
+  ["/bin/sh", ["-c", "exec envoy"], []],
+])(
+  "to %s %j it adds %j: each connection is to close as soon as Envoy drains",
+  (command, given, added) => {
+    expect(argumentsOf(command, ...given)).toEqual([...given, ...added]);
   },
 );
 
@@ -108,10 +90,6 @@ test.each([[["-l", "debug"]], [["--log-level", "debug"]], [["--log-level=debug"]
     expect(got).toEqual([...given, "--disable-hot-restart"]);
   },
 );
-
-test("leaves the arguments of other programs", () => {
-  expect(argumentsOf("/bin/sh", "-c", "exec envoy")).toEqual(["-c", "exec envoy"]);
-});
 
 test.each([
   ["envoy", true],

@@ -6,10 +6,10 @@ import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 
 /** Supervises a script of Node in place of Envoy. */
-function supervise(script: string, adminUrl?: string) {
+function supervise(script: string, adminUrl?: string, command = process.execPath) {
   const log = createEventRecorder();
   const program = new EnvoyProcess({
-    command: process.execPath,
+    command,
     arguments: ["-e", script],
     admin: adminUrl === undefined ? undefined : new EnvoyAdmin(adminUrl, hangMilliseconds),
     drain: { kind: "fixed", milliseconds: 1 },
@@ -18,7 +18,7 @@ function supervise(script: string, adminUrl?: string) {
   });
   const { until, operations } = log;
   const count = (name: string): number => operations.filter(({ event }) => event === name).length;
-  return { program, until, count };
+  return { program, until, count, operations };
 }
 
 /** Starts a server that records requests: an admin interface, or the receiver of a script's messages. */
@@ -43,41 +43,20 @@ async function startRecorder() {
 
 const forever = "setInterval(() => {}, 1000)";
 
-test("ends when its program succeeds", async () => {
-  const { program, count } = supervise("process.exit(0)");
-  expect(await program.run()).toBe(0);
-  expect(count("proxy-started")).toBe(1);
-});
-
-test("restarts a crashing program until its budget is used up, and ends with its exit code", async () => {
-  const { program, count, until } = supervise("process.exit(3)");
-  expect(await program.run()).toBe(3);
-  expect(await until("proxy-restarting", 2)).toMatchObject({
-    level: "error",
-    code: 3,
-    milliseconds: expect.any(Number),
-  });
-  expect(count("proxy-started")).toBe(3);
-});
-
-test("counts a signal as a crash, with a shell's number for it", async () => {
-  const { program, count } = supervise('process.kill(process.pid, "SIGKILL")');
-  expect(await program.run()).toBe(137);
-  expect(count("proxy-started")).toBe(3);
-});
-
-test("ends with 127 for a missing program, as a shell does", async () => {
-  const log = createEventRecorder();
-  const program = new EnvoyProcess({
-    command: "/nowhere/envoy",
-    arguments: [],
-    admin: undefined,
-    drain: { kind: "fixed", milliseconds: 1 },
-    restarts: { maximum: 2, firstWaitMilliseconds: 1 },
-    log,
-  });
-  expect(await program.run()).toBe(127);
-  expect(log.operations.map(({ event }) => event)).toEqual(["proxy-unstartable"]);
+// For a signal and a missing program the codes are those of a shell.
+test.each([
+  ["process.exit(0)", process.execPath, 0, 1],
+  ["process.exit(3)", process.execPath, 3, 3],
+  ['process.kill(process.pid, "SIGKILL")', process.execPath, 137, 3],
+  ["", "/nowhere/envoy", 127, 0],
+])("%s of %s ends with %i after %i starts", async (script, command, code, starts) => {
+  const { program, count, operations } = supervise(script, undefined, command);
+  expect(await program.run()).toBe(code);
+  expect(count("proxy-started")).toBe(starts);
+  expect(count("proxy-unstartable")).toBe(starts === 0 ? 1 : 0);
+  const restarts = operations.filter(({ event }) => event === "proxy-restarting");
+  const restart = { level: "error", code, milliseconds: expect.any(Number) };
+  expect(restarts).toMatchObject(starts === 3 ? [restart, restart] : []);
 });
 
 test("drains a program before it ends it, and does not restart it", async () => {

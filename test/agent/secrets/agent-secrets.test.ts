@@ -29,16 +29,8 @@ beforeEach(async () => {
   const plain: SecretSource = { load: async () => roots, watch: () => () => undefined };
   published = { isPublished: false, pem: "", changes: new Subscribers() };
   settled = Promise.resolve();
-  const lists = {
-    get isPublished() {
-      return published.isPublished;
-    },
-    get pem() {
-      return published.pem;
-    },
-    changes: published.changes,
-    settled: () => settled,
-  };
+  const lists = { ...published, settled: () => settled };
+  published = lists;
   source = withCrls(plain, lists, file, {
     debounceMilliseconds: 5,
     log: createEventRecorder(),
@@ -52,23 +44,18 @@ async function write(content: string): Promise<void> {
   await rename(`${file}.new`, file);
 }
 
-test("CRLs are none while the file is missing or empty: the roots are served all the same", async () => {
+const withList = (content: string, isOfLeaves: boolean) => ({
+  ...{ ...roots, revocation: { pem: list(content), isOfLeaves } },
+});
+
+test("CRLs are looked for at each load, and without any the roots are served all the same", async () => {
   expect(await source.load("ROOTCA")).toEqual(roots);
   await write("\n");
   expect(await source.load("ROOTCA")).toEqual(roots);
-});
-
-test("CRLs are looked for at each load", async () => {
-  await write(list("MQ=="));
-  expect(await source.load("ROOTCA")).toEqual({
-    ...roots,
-    revocation: { pem: list("MQ=="), isOfLeaves: false },
-  });
-  await write(list("Mg=="));
-  expect(await source.load("ROOTCA")).toEqual({
-    ...roots,
-    revocation: { pem: list("Mg=="), isOfLeaves: false },
-  });
+  for (const content of ["MQ==", "Mg=="]) {
+    await write(list(content));
+    expect(await source.load("ROOTCA")).toEqual(withList(content, false));
+  }
   await rm(file);
   expect(await source.load("ROOTCA")).toEqual(roots);
 });
@@ -84,7 +71,7 @@ test("CRLs come with the first roots: a load waits until the CA has been asked f
   const loading = source.load("ROOTCA");
   // Everything that needs no answer of the CA has happened after that.
   await new Promise((resolve) => setImmediate(resolve));
-  published = { ...published, isPublished: true, pem: list("MQ==") };
+  Object.assign(published, { isPublished: true, pem: list("MQ==") });
   asked.resolve();
   expect(await loading).toMatchObject({ revocation: { pem: list("MQ==") } });
 });
@@ -108,16 +95,10 @@ test("CRLs notify of a file whose folder did not exist, and of its next version"
 
 test("CRLs that the CA publishes are about leaves, and count in place of the file", async () => {
   await write(list("MQ=="));
-  published = { ...published, isPublished: true, pem: list("Mg==") };
-  expect(await source.load("ROOTCA")).toEqual({
-    ...roots,
-    revocation: { pem: list("Mg=="), isOfLeaves: true },
-  });
-});
-
-test("CRLs that the CA publishes and nobody can use leave the roots as they are", async () => {
-  await write(list("MQ=="));
-  published = { ...published, isPublished: true, pem: "" };
+  Object.assign(published, { isPublished: true, pem: list("Mg==") });
+  expect(await source.load("ROOTCA")).toEqual(withList("Mg==", true));
+  // Nobody can use these.
+  Object.assign(published, { pem: "" });
   expect(await source.load("ROOTCA")).toEqual(roots);
 });
 

@@ -121,19 +121,14 @@ test("of the files of many secrets, four are read at once", async () => {
   expect(await Promise.all(loads)).toHaveLength(10);
 });
 
-test("secrets in files are the system's roots by name", async () => {
-  expect(parseFileResource("file-root:system")).toEqual({ kind: "system-roots" });
-});
-
-test.each([
-  "file-cert:a",
-  "file-cert:~b",
-  "file-cert:a~b~c",
-  "file-root:",
-  "default",
-  "spiffe://cluster.local/ns/a/sa/b",
-])("have other names than %s", (name) => {
-  expect(parseFileResource(name)).toBeUndefined();
+test.each<readonly [string, object | undefined]>([
+  ["file-root:system", { kind: "system-roots" }],
+  ...["file-cert:a", "file-cert:~b", "file-cert:a~b~c", "file-root:", "default"].map(
+    (name) => [name, undefined] as const,
+  ),
+  ["spiffe://cluster.local/ns/a/sa/b", undefined],
+])("the name %s is that of %o", (name, resource) => {
+  expect(parseFileResource(name)).toEqual(resource);
 });
 
 test("secrets in files notify once of a replaced certificate, and not of its key alone", async () => {
@@ -159,7 +154,13 @@ test("secrets in files notify of roots that are written in place, and of roots t
   expect(await recreated).toBe(2);
 });
 
-test("secrets in files notify of the folder that the kubelet swaps", async () => {
+test("secrets in files notify of a file behind a link into another folder, and of the folder that the kubelet swaps", async () => {
+  await mkdir(join(folder, "elsewhere"));
+  await writeFile(join(folder, "elsewhere/root.pem"), root.pem);
+  await symlink(join(folder, "elsewhere/root.pem"), join(folder, "linked.pem"));
+  const linked = watching(`file-root:${folder}/linked.pem`).next();
+  writeFileSync(join(folder, "elsewhere/root.pem"), successor.pem);
+  expect(await linked).toBe(1);
   for (const [version, pem] of [
     ["v1", root.pem],
     ["v2", successor.pem],
@@ -175,16 +176,6 @@ test("secrets in files notify of the folder that the kubelet swaps", async () =>
   await rename(join(folder, "..data_tmp"), join(folder, "..data"));
   await changed;
   expect(await readFile(join(folder, "root.pem"), "utf8")).toBe(successor.pem);
-});
-
-test("secrets in files notify of a file behind a link into another folder", async () => {
-  await mkdir(join(folder, "elsewhere"));
-  await writeFile(join(folder, "elsewhere/root.pem"), root.pem);
-  await symlink(join(folder, "elsewhere/root.pem"), join(folder, "root.pem"));
-  const { next } = watching(rootName());
-  const changed = next();
-  writeFileSync(join(folder, "elsewhere/root.pem"), successor.pem);
-  expect(await changed).toBe(1);
 });
 
 test("secrets in files are read once a file is whole, and not for a new date", async () => {

@@ -15,6 +15,7 @@ import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
 const nobody = { uid: 65_534, gid: 65_534 };
+const isRoot = process.getuid?.() === 0;
 
 function keep(
   authority: JwtAuthority,
@@ -36,12 +37,13 @@ function keep(
 test("a file has a token of its audience alone, without a line's end, for its owner alone", async () => {
   const authority = await createJwtAuthority();
   const path = join(await temporaryFolder(), "aws", "token");
-  const kept = keep(authority, path);
+  const kept = keep(authority, path, path, isRoot ? nobody : undefined);
   await authority.log.until("files-written");
   const token = await readFile(path, "utf8");
   const held = await authority.jwtSvids.obtain(subject, ["sts.amazonaws.com"]);
   expect(token).toBe(held.token);
   expect((await stat(path)).mode & 0o777).toBe(0o600);
+  if (isRoot) expect(await stat(path)).toMatchObject(nobody);
   expect(kept.faults).toEqual([]);
 });
 
@@ -107,40 +109,20 @@ test("a token that cannot be renewed in time is asked for again after a pause", 
   expect(authority.log.operations.filter(({ event }) => event === "files-written")).toHaveLength(1);
 });
 
-/** A folder, and a link to it. */
-async function linkedFolder() {
-  const [target, parent] = [await temporaryFolder(), await temporaryFolder()];
-  const link = join(parent, "aws");
+test.runIf(isRoot)("a link to the folder is followed, except another user's", async () => {
+  const authority = await createJwtAuthority();
+  const [target, link] = [await temporaryFolder(), join(await temporaryFolder(), "aws")];
   await symlink(target, link);
-  return { target, link };
-}
-
-test("a link of one's own to the folder is followed", async () => {
-  const authority = await createJwtAuthority();
-  const { target, link } = await linkedFolder();
-  keep(authority, join(link, "token"));
-  await authority.log.until("files-written");
-  expect(await readdir(target)).toEqual(["token"]);
-});
-
-const isRoot = process.getuid?.() === 0;
-
-test.runIf(isRoot)("a file belongs to the owner that is configured", async () => {
-  const authority = await createJwtAuthority();
-  const path = join(await temporaryFolder(), "token");
-  keep(authority, path, path, nobody);
-  await authority.log.until("files-written");
-  expect(await stat(path)).toMatchObject(nobody);
-});
-
-test.runIf(isRoot)("a link of another user's is not followed", async () => {
-  const authority = await createJwtAuthority();
-  const { target, link } = await linkedFolder();
   await lchown(link, 65_534, 65_534);
   const kept = keep(authority, join(link, "token"));
   await authority.log.until("files-unwritten");
   expect(kept.faults).toEqual([expect.stringContaining(`${link} is a link of another user`)]);
   expect(await readdir(target)).toEqual([]);
+  await lchown(link, 0, 0);
+  const own = await createJwtAuthority();
+  keep(own, join(link, "token"));
+  await own.log.until("files-written");
+  expect(await readdir(target)).toEqual(["token"]);
 });
 
 const sidecar = { POD_NAMESPACE: "foo", SERVICE_ACCOUNT: "bar" };

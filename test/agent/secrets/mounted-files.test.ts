@@ -133,6 +133,9 @@ test("mounted files take the place of the agent's own certificate only once they
   await write("etc/certs/key.pem", one.key);
   expect(mounted.find("default")).toMatchObject({ keyFile: join(base, "etc/certs/key.pem") });
   expect(mounted.find("ROOTCA")).toBeUndefined();
+  // Not the files that the agent itself writes.
+  const own = mountedFiles({ outputFolder: join(base, "etc/certs") }).mounted;
+  expect(own.find("default")).toBeUndefined();
 });
 
 test("mounted files are the workload credentials of a platform if these are complete", async () => {
@@ -143,13 +146,6 @@ test("mounted files are the workload credentials of a platform if these are comp
   expect(mounted.find("default")).toBeUndefined();
   await write(`${folder}/root-cert.pem`, root.pem);
   expect(mounted.find("default")).toMatchObject({ keyFile: join(base, folder, "key.pem") });
-});
-
-test("mounted files are not the files that the agent itself writes", async () => {
-  const { mounted } = mountedFiles({ outputFolder: join(base, "etc/certs") });
-  await write("etc/certs/cert-chain.pem", one.chain);
-  await write("etc/certs/key.pem", one.key);
-  expect(mounted.find("default")).toBeUndefined();
 });
 
 test.each([

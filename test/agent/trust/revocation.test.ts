@@ -53,7 +53,7 @@ function followA() {
   return followed;
 }
 
-test("CRLs stay in force while a new root has no CRL yet, and its CRL is fetched at once", () => {
+test("CRLs stay in force, and are updated, while a new root has no CRL yet, and its CRL is fetched at once", async () => {
   const { revocation, trust, roots, asked, log } = followA();
   expect(revocation.crls).toEqual([crlOfA]);
   roots(a, b);
@@ -61,18 +61,13 @@ test("CRLs stay in force while a new root has no CRL yet, and its CRL is fetched
   expect(trust.current).toHaveLength(2);
   expect(trust.served).toEqual([a.certificate]);
   expect(asked()).toBe(1);
-  revocation.take([crlOfA, crlOfB]);
-  expect(trust.served).toHaveLength(2);
-  expect(revocation).toMatchObject({ crls: [crlOfA, crlOfB], isAwaiting: false });
-  expect(log.operations.map(({ event }) => event)).toEqual(["revocation-lists-used"]);
-});
-
-test("CRLs are updated while a new root has no CRL yet", async () => {
-  const { revocation, roots } = followA();
-  roots(a, b);
   const next = await crlOf(a, { number: 2, revoked: ["07"] });
   revocation.take([next]);
   expect(revocation.crls).toEqual([next]);
+  revocation.take([next, crlOfB]);
+  expect(trust.served).toHaveLength(2);
+  expect(revocation).toMatchObject({ crls: [next, crlOfB], isAwaiting: false });
+  expect(log.operations.map(({ event }) => event)).toEqual(["revocation-lists-used"]);
 });
 
 test("CRLs stay in force for ten seconds without the CRL of a new root, and no longer", () => {
@@ -90,30 +85,22 @@ test("CRLs stay in force for ten seconds without the CRL of a new root, and no l
   expect(log.operations.at(-1)).toMatchObject({ event: "revocation-lists-unused" });
 });
 
-test("each new root has ten seconds of its own, however long ago another waited", async () => {
+test("each new root has ten seconds of its own, however long ago another waited, and two wait together", async () => {
   const { revocation, trust, roots, pass } = followA();
-  const c = await createCrlAuthority();
+  const [c, d] = await Promise.all([createCrlAuthority(), createCrlAuthority()]);
   roots(a, b);
   pass(5);
   revocation.take([crlOfA, crlOfB]);
   pass(100);
-  roots(a, b, c);
+  roots(a, b, c, d);
   expect(revocation).toMatchObject({ crls: [crlOfA, crlOfB], isAwaiting: true });
   pass(9);
   expect(trust.served).toHaveLength(2);
-  revocation.take([crlOfA, crlOfB, await crlOf(c)]);
+  const crlOfC = await crlOf(c);
+  revocation.take([crlOfA, crlOfB, crlOfC]);
   expect(trust.served).toHaveLength(3);
-});
-
-test("two new roots wait for their CRLs together", async () => {
-  const { revocation, trust, roots } = followA();
-  const c = await createCrlAuthority();
-  roots(a, b, c);
-  expect(revocation).toMatchObject({ crls: [crlOfA], isAwaiting: true });
-  revocation.take([crlOfA, crlOfB]);
-  expect(trust.served).toHaveLength(2);
-  revocation.take([crlOfA, crlOfB, await crlOf(c)]);
-  expect(trust.served).toHaveLength(3);
+  revocation.take([crlOfA, crlOfB, crlOfC, await crlOf(d)]);
+  expect(trust.served).toHaveLength(4);
 });
 
 test("another CRL of the same number and time says what it says, and an older one nothing", async () => {
@@ -182,10 +169,11 @@ test("CRLs are kept for a root that becomes known later, which is no error", () 
   ]);
 });
 
-test("a taint with immediate effect is no fault for the moment until the CRL of the only root is there", async () => {
-  const { revocation, roots, asked, log } = followA();
+test("a taint with immediate effect is no fault for the moment until the CRL of the only root is there, which verifiers get at once", async () => {
+  const { revocation, trust, roots, asked, log } = followA();
   roots(b);
   expect(revocation).toMatchObject({ crls: [], isAwaiting: true });
+  expect(trust.served).toEqual([b.certificate]);
   expect(asked()).toBe(1);
   revocation.take([crlOfB]);
   expect(revocation).toMatchObject({ crls: [crlOfB], isAwaiting: false });
@@ -200,13 +188,6 @@ test("CRLs that do not come after a taint with immediate effect are a fault afte
   pass(1);
   expect(log.operations.at(-1)).toMatchObject({ event: "revocation-lists-unused" });
   expect(revocation.isAwaiting).toBe(false);
-});
-
-test("CRLs of a former root do not keep the only root from verifiers", () => {
-  const { revocation, trust, roots } = followA();
-  roots(b);
-  expect(trust.served).toEqual([b.certificate]);
-  expect(revocation.crls).toEqual([]);
 });
 
 test("CRLs may be absent only while none is in force: a CA that stops publishing them is at fault", () => {
