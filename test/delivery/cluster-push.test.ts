@@ -22,12 +22,7 @@ import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
 import { createVirtualTime, type VirtualTime } from "../testkit/time/virtual-time.ts";
 
 const credential = "CLUSTER_CREDENTIAL_A";
-const limits: PushLimits = {
-  requests: 1000,
-  seconds: 60,
-  clustersAtOnce: 2,
-  writesAtOnce: 2,
-};
+const limits: PushLimits = { requests: 1000, seconds: 60, clustersAtOnce: 2, writesAtOnce: 2 };
 
 let ca: RunningCa;
 let api: WatchedApi;
@@ -184,6 +179,12 @@ describe("the CA delivers its roots", () => {
 
 type Instead = (request: IncomingMessage, response: ServerResponse) => boolean;
 
+/** What is answered in place of a write whose path fits. */
+const writing =
+  (place: RegExp, instead: Instead = answers(403, "{}")): Instead =>
+  (request, response) =>
+    request.method === "PATCH" && place.test(request.url ?? "") && instead(request, response);
+
 const answers =
   (status: number, text: string): Instead =>
   (_, response) =>
@@ -237,17 +238,14 @@ describe("a cluster delays no other", () => {
   test("that fails once has the bundle in the next run, and that is logged again", async () => {
     const push = toBoth();
     await push.deliver(ca.now());
-    api.instead = (_, response) => Boolean(response.writeHead(500).end("{}"));
+    api.instead = answers(500, "{}");
     await push.deliver(ca.now());
     expect(lines("roots-not-delivered")).toMatchObject([{ cluster: "a" }]);
     api.instead = undefined;
     await push.deliver(ca.now());
     await push.deliver(ca.now());
-    expect(
-      lines("roots-delivered")
-        .map(({ cluster }) => cluster)
-        .toSorted(),
-    ).toEqual(["a", "a", "b"]);
+    const delivered = lines("roots-delivered").map(({ cluster }) => cluster);
+    expect(delivered.toSorted()).toEqual(["a", "a", "b"]);
   });
 
   test("that is away", async () => {
@@ -260,13 +258,6 @@ describe("a cluster delays no other", () => {
 });
 
 describe("a namespace delays no other", () => {
-  const writing =
-    (name: string, instead: Instead): Instead =>
-    (request, response) =>
-      request.method === "PATCH" &&
-      Boolean(request.url?.includes(`/${name}/`)) &&
-      instead(request, response);
-
   test.each<[string, Instead, RegExp]>([
     ["that forbids writes", answers(403, "{}"), /namespace shop .*status 403: .*a quota/],
     [
@@ -282,7 +273,7 @@ describe("a namespace delays no other", () => {
       /something else than what was applied/,
     ],
   ])("%s", async (_, instead, reason) => {
-    api.instead = writing("shop", instead);
+    api.instead = writing(/\/shop\//, instead);
     const push = pushTo();
     await push.deliver(ca.now());
     expect(await deliveredIn(api)).toBe(2);
@@ -312,8 +303,7 @@ describe("a namespace delays no other", () => {
 
   test("where all refuse, and few are tried", async () => {
     for (let i = 0; i < 20; i++) api.put(namespaceOf(`n${i}`));
-    api.instead = (request, response) =>
-      request.method === "PATCH" && answers(403, "{}")(request, response);
+    api.instead = writing(/./);
     await pushTo().deliver(ca.now());
     expect(writes(api)).toHaveLength(6);
   });
@@ -322,10 +312,7 @@ describe("a namespace delays no other", () => {
     // The API server lists them by their names.
     const names = ["a-bad", "b-good", "c-bad", "d-good", "e-bad", "f-good", "g-bad", "h-good"];
     for (const name of names) api.put(namespaceOf(name));
-    api.instead = (request, response) =>
-      request.method === "PATCH" &&
-      Boolean(request.url?.includes("-bad/")) &&
-      answers(403, "{}")(request, response);
+    api.instead = writing(/-bad\//);
     await pushTo(undefined, { writesAtOnce: atOnce }).deliver(ca.now());
     expect(await deliveredIn(api, names)).toBe(4);
     expect(lines("roots-not-delivered")).toMatchObject([{ delivered: 7, written: 7 }]);
@@ -335,19 +322,11 @@ describe("a namespace delays no other", () => {
     for (const [namespace, pem] of [
       ["default", "another"],
       ["kube-system", ""],
-    ] as const)
-      api.put(
-        rootConfigMap(
-          "istio-ca-root-cert",
-          namespace,
-          { pem, sequence: 1 },
-          ca.now(),
-        ) as Parameters<WatchedApi["put"]>[0],
-      );
-    api.instead = (request, response) =>
-      request.method === "PATCH" &&
-      !request.url?.includes("/shop/") &&
-      answers(403, "{}")(request, response);
+    ] as const) {
+      const held = rootConfigMap("istio-ca-root-cert", namespace, { pem, sequence: 1 }, ca.now());
+      api.put(held as Parameters<WatchedApi["put"]>[0]);
+    }
+    api.instead = writing(/\/(?:default|kube-system)\//);
     const push = pushTo();
     await push.deliver(ca.now());
     expect([...push.outcomes()]).toMatchObject([
@@ -478,16 +457,9 @@ describe("no cluster gets a request", () => {
 
 test("two API servers of one cluster are as far as the one that is behind, and fail with either", () => {
   const [early, late] = [new Date(1000), new Date(2000)];
-  const outcome = {
-    cluster: "a",
-    sequence: 7,
-    namespaces: 2,
-    delivered: 2,
-    written: 1,
-    missing: 0,
-  };
-  const good = { ...outcome, since: late, fault: undefined };
-  const behind = { ...outcome, sequence: 5, delivered: 1, missing: 1, since: early, fault: "away" };
+  const outcome = { cluster: "a", sequence: 7, namespaces: 2, delivered: 2, written: 1 };
+  const good = { ...outcome, missing: 0, since: late, fault: undefined };
+  const behind = { ...good, sequence: 5, delivered: 1, missing: 1, since: early, fault: "away" };
   const other = { ...good, cluster: "b" };
   const sum = { cluster: "a", namespaces: 4, delivered: 3, written: 2, missing: 1 };
   for (const both of [

@@ -55,34 +55,22 @@ test("another bundle counts as delivered since a time of its own", () => {
   expect(progress.report()).toMatchObject({ sequence: 8, since: later });
 });
 
-test("nothing is ready before the CA has answered", () => {
-  bundle = undefined;
-  progress.note(first);
-  expect(progress.report()).toMatchObject({
-    ready: false,
-    sequence: undefined,
-    since: undefined,
-    reasons: ["the CA has not answered yet"],
-  });
-});
+const away = { ...everywhere, fault: "the API server did not answer" };
 
-test("nothing is ready before the whole cluster has been seen", () => {
-  states = [{ ...everywhere, hasAll: false }];
+test.each<[string, DeliveryState[], string]>([
+  ["the CA has answered", [], "the CA has not answered yet"],
+  [
+    "the whole cluster has been seen",
+    [{ ...everywhere, hasAll: false }],
+    "the cluster has not been listed yet",
+  ],
+  ["the changes of the cluster are seen", [everywhere, away], "the API server did not answer"],
+])("nothing is ready before %s", (_, seen, reason) => {
+  if (seen.length === 0) bundle = undefined;
+  states = seen;
   progress.note(first);
-  expect(progress.report()).toMatchObject({
-    ready: false,
-    since: undefined,
-    reasons: ["the cluster has not been listed yet"],
-  });
-});
-
-test("nothing is ready while the changes of the cluster are not seen", () => {
-  states = [everywhere, { ...everywhere, fault: "the API server did not answer" }];
-  progress.note(first);
-  expect(progress.report()).toMatchObject({
-    ready: false,
-    reasons: ["the API server did not answer"],
-  });
+  const report = { ready: false, sequence: bundle?.sequence, since: undefined, reasons: [reason] };
+  expect(progress.report()).toMatchObject(report);
 });
 
 test("the first of many pending places are named, in all deliveries, and all are counted", () => {

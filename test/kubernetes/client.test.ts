@@ -31,11 +31,14 @@ function bodyOf(pieces: readonly Body[], fault?: Error): ReadableStream<Uint8Arr
   });
 }
 
+const silent: Fetch = (_, { signal }) =>
+  new Promise((_, reject) => {
+    const abort = (): void => reject(signal?.reason);
+    if (signal?.aborted) abort();
+    else signal?.addEventListener("abort", abort);
+  });
+
 test("leaves an API server that does not answer in time", async () => {
-  const silent: Fetch = (_, init) =>
-    new Promise((_, reject) => {
-      init?.signal?.addEventListener("abort", () => reject(init.signal?.reason));
-    });
   const access = { server: "https://api.test", credential: () => token };
   const { send } = KubernetesClient.create(access, silent, 20);
   await expect(send({ path: "/api/v1/pods" })).rejects.toThrow(FetchError);
@@ -64,14 +67,9 @@ async function failureOf(act: () => unknown): Promise<FetchError> {
   throw new Error("it was accepted");
 }
 
-async function eventsOf(client: KubernetesClient): Promise<unknown[]> {
-  const events: unknown[] = [];
-  for await (const event of watchEvents(
-    client,
-    "/api/v1/pods?watch=1",
-    Listing.maximumPageOctets,
-    never,
-  ))
+async function eventsOf(client: KubernetesClient, events: unknown[] = []): Promise<unknown[]> {
+  const path = "/api/v1/pods?watch=1";
+  for await (const event of watchEvents(client, path, Listing.maximumPageOctets, never))
     events.push(event);
   return events;
 }
@@ -113,17 +111,20 @@ describe("a request to an API server", () => {
     expect(error).toMatchObject({ status: 429, retryAfterSeconds: seconds });
   });
 
-  test("shows the credential of the moment", async () => {
+  test("shows the credential of the moment, and fails where it cannot be read", async () => {
     const shown: (string | null)[] = [];
-    let count = 0;
     const fetch: Fetch = async (_, { headers }) => {
       shown.push(new Headers(headers).get("authorization"));
       return new Response("{}");
     };
-    const credential = async (): Promise<string> => `token-${count++}`;
+    const credential = async (): Promise<string> => {
+      if (shown.length < 2) return `token-${shown.length}`;
+      throw new FetchError("cannot be asked: no token");
+    };
     const { send } = KubernetesClient.create({ server: "https://api.test", credential }, fetch);
-    await send({ path: "/a" });
-    await send({ path: "/a" });
+    for (let i = 0; i < 2; i++) await send({ path: "/a" });
+    const failure = await failureOf(() => send({ path: "/a" }));
+    expect(failure.message).toBe("cannot be asked: no token");
     expect(shown).toEqual(["Bearer token-0", "Bearer token-1"]);
   });
 
@@ -167,26 +168,9 @@ describe("a request to an API server", () => {
     expect(failure.message).toBe("did not answer (no reason given)");
   });
 
-  test("fails by a credential that cannot be read, and says so", async () => {
-    const credential = (): never => {
-      throw new FetchError("cannot be asked: no token");
-    };
-    const access = { server: "https://api.test", credential };
-    const { send } = KubernetesClient.create(access, () => Promise.reject(new Error("was asked")));
-    const failure = await failureOf(() => send({ path: "/a" }));
-    expect(failure.message).toBe("cannot be asked: no token");
-  });
-
   test("ends with its signal", async () => {
     const ending = new AbortController();
-    const { send } = clientOf(
-      (_, { signal }) =>
-        new Promise((_, reject) => {
-          const abort = (): void => reject(signal?.reason);
-          if (signal?.aborted) abort();
-          else signal?.addEventListener("abort", abort);
-        }),
-    );
+    const { send } = clientOf(silent);
     const failure = failureOf(() => send({ path: "/a", signal: ending.signal }));
     ending.abort();
     expect((await failure).message).toBe("did not answer (This operation was aborted)");
@@ -216,16 +200,8 @@ describe("a watch", () => {
 
   test("yields what came before a connection broke, and fails then", async () => {
     const events: unknown[] = [];
-    const failure = await failureOf(async () => {
-      const client = watching(['{"a":1}\n', '{"a"'], new Error(`Bearer ${token}`));
-      for await (const event of watchEvents(
-        client,
-        "/api/v1/pods",
-        Listing.maximumPageOctets,
-        never,
-      ))
-        events.push(event);
-    });
+    const broken = watching(['{"a":1}\n', '{"a"'], new Error(`Bearer ${token}`));
+    const failure = await failureOf(() => eventsOf(broken, events));
     expect(events).toEqual([{ a: 1 }]);
     expect(failure.message).toBe("broke off its answer (no reason given)");
   });
