@@ -26,8 +26,7 @@ export async function startHttpCa(
   const key = await createTokenKey("ES256", "key-1");
   const clock = (): Date => new Date();
   const ISSUERS = [{ issuer, jwks: jwksOf(key), ...table }];
-  const INCEPTION_DATE = clock().toISOString().slice(0, 10);
-  const ca = await startCa({ ISSUERS, INCEPTION_DATE, ...values }, { clock, hasNoNamesake });
+  const ca = await startCa({ ISSUERS, ...values }, { clock, hasNoNamesake });
   await ca.found();
   const folder = await lastingFolder();
   const server = createServer(async (request, response) => {

@@ -100,10 +100,11 @@ export async function startCa(
 ): Promise<RunningCa> {
   const log = createEventRecorder();
   let now = start;
+  const clock = means.clock ?? (() => now);
   const { ISSUERS = [issuerWithKeys] } = values as { readonly ISSUERS?: readonly object[] };
   const configuration = Configuration.parse({
     KEK: randomKek(),
-    INCEPTION_DATE: start.toISOString().slice(0, 10),
+    INCEPTION_DATE: clock().toISOString().slice(0, 10),
     PROPAGATION_INTERVAL: "0s",
     ...values,
     ISSUERS: means.isAlone ? ISSUERS : withTenantBeside(ISSUERS),
@@ -118,7 +119,6 @@ export async function startCa(
     fetchTrusting: NodeFetch.trusting,
     fetchTimeoutMilliseconds: hangMilliseconds,
   };
-  const clock = means.clock ?? (() => now);
   const { quotas = unlimited, keyCustody, inBackground, useToken, idempotency } = means;
   const publishedLog = means.publishedLog && PublishedLog.publish(means.publishedLog);
   const issuanceLog = means.issuanceLog && recordingIn(means.issuanceLog);
