@@ -31,22 +31,21 @@ const spiffeId = "spiffe://cluster.local/ns/foo/sa/bar";
 
 /** The scenes by name. They take nothing of a platform but what all have, and play in Node, Deno, Bun and workerd. */
 export const scenes: Readonly<Record<string, Scene>> = {
-  "issues a certificate for a key that cannot be exported": async ({ client }) => {
-    const svid = await client().issue();
-    equal(svid.spiffeId, spiffeId);
-    equal(svid.privateKey.extractable, false);
-    equal(svid.privateKeyPem, undefined);
-    equal(certificatesIn(svid.certChain).length, 1);
-    equal(certificatesIn(svid.trustBundle.pem).length, 1);
-    equal(svid.trustBundle.pem, (await client().bundle()).pem);
-    const life = svid.notAfter.getTime() - svid.obtainedAt.getTime();
-    equal(Math.round(life / 1000 / hour), 24);
-  },
-  "issues a certificate of another life for a key that can be exported": async ({ client }) => {
-    const svid = await client({ extractableKeys: true, lifetimeSeconds: hour }).issue();
-    equal(svid.privateKeyPem?.startsWith("-----BEGIN PRIVATE KEY-----\n"), true);
-    equal(svid.notAfter.getTime() - svid.obtainedAt.getTime() <= 1000 * hour, true);
-  },
+  "issues a certificate for a key that cannot be exported, or of another life for one that can":
+    async ({ client }) => {
+      const svid = await client().issue();
+      equal(svid.spiffeId, spiffeId);
+      equal(svid.privateKey.extractable, false);
+      equal(svid.privateKeyPem, undefined);
+      equal(certificatesIn(svid.certChain).length, 1);
+      equal(certificatesIn(svid.trustBundle.pem).length, 1);
+      equal(svid.trustBundle.pem, (await client().bundle()).pem);
+      const life = svid.notAfter.getTime() - svid.obtainedAt.getTime();
+      equal(Math.round(life / 1000 / hour), 24);
+      const other = await client({ extractableKeys: true, lifetimeSeconds: hour }).issue();
+      equal(other.privateKeyPem?.startsWith("-----BEGIN PRIVATE KEY-----\n"), true);
+      equal(other.notAfter.getTime() - other.obtainedAt.getTime() <= 1000 * hour, true);
+    },
   "renews by timers after half of the life, with another key": async (mesh) => {
     const svids: Svid[] = [];
     const chains = () => new Set(svids.map(({ certChain }) => certChain));
@@ -112,7 +111,7 @@ export const scenes: Readonly<Record<string, Scene>> = {
     const passWhile = async (isSo: () => boolean) => {
       for (let i = 0; isSo() && i < 500; i++) {
         const asked = mesh.bundles();
-        await mesh.pass(11 * hour);
+        await mesh.pass(22 * hour);
         // A client that was still at work at the pass sleeps until the next bundle is due.
         await until(async () => mesh.bundles() > asked || mesh.pass(301).then(() => false));
       }
@@ -178,8 +177,12 @@ export const scenes: Readonly<Record<string, Scene>> = {
     await mesh.pass(60);
     equal((await identity.current()).certChain === first.certChain, false);
   },
-  "gives nobody a certificate that has expired": async (mesh) => {
+  "gives nobody a certificate that has expired, and says why it has none now": async (mesh) => {
     const identity = mesh.client().renew();
+    await mesh.fail(503, { "retry-after": "7" });
+    equal(faultOf(await rejection(identity.current())), ["unavailable", 7]);
+    await mesh.fail();
+    await mesh.pass(60);
     await identity.current();
     await mesh.fail(503);
     await mesh.pass(25 * hour);
@@ -188,17 +191,16 @@ export const scenes: Readonly<Record<string, Scene>> = {
     const calls = await mesh.calls();
     equal(faultOf(await rejection(identity.current())), ["unavailable", 0]);
     equal(await mesh.calls(), calls);
-  },
-  "says why it has no certificate now, and no reason from before": async (mesh) => {
-    const identity = mesh.client().renew();
+    const closed = mesh.client().renew();
     await mesh.fail(503, { "retry-after": "7" });
-    equal(faultOf(await rejection(identity.current())), ["unavailable", 7]);
+    await rejection(closed.current());
     await mesh.fail();
     await mesh.pass(60);
-    await identity.current();
-    identity.close();
+    await closed.current();
+    closed.close();
     await mesh.pass(25 * hour);
-    equal(faultOf(await rejection(identity.current())), ["unavailable", 0]);
+    // The reason from before is none now.
+    equal(faultOf(await rejection(closed.current())), ["unavailable", 0]);
   },
   "tries five times, once in an outage, and not before the wait that the CA asks for": async (
     mesh,
@@ -224,11 +226,6 @@ export const scenes: Readonly<Record<string, Scene>> = {
     await rejection(client.issue());
     equal(await mesh.calls(), before + 5);
   },
-  "a CA that nobody finds is unavailable": async (mesh) => {
-    const client = mesh.client({ url: "http://127.0.0.1:9" });
-    equal(faultOf(await rejection(client.issue())), ["unavailable", 0]);
-    equal(faultOf(await rejection(client.bundle())), ["unavailable", 0]);
-  },
   "a refusal is tried once, and shows no token": async (mesh) => {
     const token = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl";
     const client = mesh.client({ token: () => token });
@@ -243,13 +240,23 @@ export const scenes: Readonly<Record<string, Scene>> = {
     await rejection(client.issue());
     equal(await mesh.calls(), 7);
   },
-  "asks for the token anew in each call, and hands on its error": async (mesh) => {
+  "hands on the error of its token, and sends none to plaintext of another machine": async (
+    mesh,
+  ) => {
     const token = async () => {
       throw new RangeError("no token");
     };
     const error = await rejection(mesh.client({ token }).issue());
     equal(error instanceof RangeError, true);
     equal(await mesh.calls(), 0);
+    for (const options of [
+      { url: "http://ca.example" },
+      { url: "ca.example" },
+      { trustDomain: "A" },
+    ]) {
+      const refused = await rejection((async () => mesh.client(options).bundle())());
+      equal(refused instanceof TypeError, true);
+    }
   },
   "fetches a JWT-SVID, and another after half of its life": async (mesh) => {
     await mesh.pass(25 * hour);
@@ -264,17 +271,17 @@ export const scenes: Readonly<Record<string, Scene>> = {
     equal(next.token === svid.token, false);
     equal(faultOf(await rejection(client.fetchJwtSvid(["other.example"]))), ["refused", 0]);
   },
-  "gives out no JWT-SVID that has expired in an outage": async (mesh) => {
+  "gives out a JWT-SVID through an outage until it ends, and none that the CA refuses now": async (
+    mesh,
+  ) => {
     await mesh.pass(25 * hour);
     const client = mesh.client();
-    const svid = await client.fetchJwtSvid(["a.test"]);
+    const first = await client.fetchJwtSvid(["a.test"]);
     await mesh.fail(503);
-    await mesh.pass((svid.expiresAt.getTime() - mesh.now().getTime()) / 1000);
+    await mesh.pass((first.expiresAt.getTime() - mesh.now().getTime()) / 1000);
     equal(faultOf(await rejection(client.fetchJwtSvid(["a.test"]))), ["unavailable", 0]);
-  },
-  "gives out a JWT-SVID through an outage, and none that the CA refuses now": async (mesh) => {
-    await mesh.pass(25 * hour);
-    const client = mesh.client();
+    await mesh.fail();
+    await mesh.pass(60);
     const svid = await client.fetchJwtSvid(["a.test"]);
     const halfLife = (svid.renewsAt.getTime() - mesh.now().getTime()) / 1000;
     await mesh.pass(halfLife + 1);
@@ -290,14 +297,7 @@ export const scenes: Readonly<Record<string, Scene>> = {
     equal(faultOf(await rejection(client.fetchJwtSvid(["a.test"]))), ["unavailable", 0]);
   },
   "refuses an answer for another key": async (mesh) => {
-    let first: Uint8Array<ArrayBuffer> | undefined;
-    const replaying: client.Fetch = async (url, init) => {
-      const response = await fetch(url, init);
-      if (!url.endsWith("/CreateCertificate")) return response;
-      first ??= new Uint8Array(await response.arrayBuffer());
-      return new Response(first, response);
-    };
-    const client = mesh.client({ fetch: replaying });
+    const client = mesh.client({ fetch: replaying("/CreateCertificate") });
     await client.issue();
     equal(await invalidityOf(client.issue()), "the certificate is for another key");
   },
@@ -347,14 +347,7 @@ export const scenes: Readonly<Record<string, Scene>> = {
     const one = await client.fetchJwtSvid(["a.test"]);
     const both = await client.fetchJwtSvid(["a.test", "b.test"]);
     equal([one.audiences, both.audiences], [["a.test"], ["a.test", "b.test"]]);
-    let first: Uint8Array<ArrayBuffer> | undefined;
-    const replaying: client.Fetch = async (url, init) => {
-      const response = await fetch(url, init);
-      if (!url.endsWith("/CreateJwtSvid")) return response;
-      first ??= new Uint8Array(await response.arrayBuffer());
-      return new Response(first, response);
-    };
-    const replayed = mesh.client({ fetch: replaying });
+    const replayed = mesh.client({ fetch: replaying("/CreateJwtSvid") });
     await replayed.fetchJwtSvid(["a.test"]);
     const fault = "the token is for others, or has expired";
     equal(await invalidityOf(replayed.fetchJwtSvid(["b.test"])), fault);
@@ -368,50 +361,52 @@ export const scenes: Readonly<Record<string, Scene>> = {
     const empty = mesh.client({ fetch: withBundle(`{ "keys": [] }`) });
     equal(await invalidityOf(empty.issue()), "the trust bundle has no root");
   },
-  "refuses an answer that is not valid by its own clock": async (mesh) => {
+  "refuses an answer that is not valid by its own clock, has no certificate, or no end": async (
+    mesh,
+  ) => {
     for (const seconds of [-2 * hour, 25 * hour]) {
       const clock = () => new Date(mesh.now().getTime() + 1000 * seconds);
       const client = mesh.client({}, clock);
       equal(await invalidityOf(client.issue()), "the certificate is not valid now");
     }
-  },
-  "refuses an answer that has no certificate, or no end": async (mesh) => {
+    const proto = { headers: { "content-type": "application/proto" } };
     const answering =
       (body: BodyInit): client.Fetch =>
       (url, init) =>
         url.endsWith("/CreateCertificate")
-          ? Promise.resolve(
-              new Response(body, { headers: { "content-type": "application/proto" } }),
-            )
+          ? Promise.resolve(new Response(body, proto))
           : fetch(url, init);
     const empty = mesh.client({ fetch: answering(new Uint8Array()) });
     equal(await invalidityOf(empty.issue()), "the answer has no certificate");
     const long = mesh.client({ fetch: answering(new Uint8Array(300 * 1024)) });
     equal(faultOf(await rejection(long.issue())), ["unavailable", 0]);
   },
-  "follows no redirect": async (mesh) => {
+  "follows no redirect, and a CA that nobody finds is unavailable": async (mesh) => {
     const asked: string[] = [];
     const redirecting: client.Fetch = async (_url, init) => {
       asked.push(init.redirect ?? "follow");
       return new Response(null, { status: 307, headers: { location: mesh.url } });
     };
-    const client = mesh.client({ fetch: redirecting });
-    equal(faultOf(await rejection(client.issue())), ["unavailable", 0]);
-    equal(faultOf(await rejection(client.bundle())), ["unavailable", 0]);
+    for (const options of [{ fetch: redirecting }, { url: "http://127.0.0.1:9" }]) {
+      const client = mesh.client(options);
+      equal(faultOf(await rejection(client.issue())), ["unavailable", 0]);
+      equal(faultOf(await rejection(client.bundle())), ["unavailable", 0]);
+    }
     equal(new Set(asked), new Set(["manual"]));
     equal(await mesh.calls(), 0);
   },
-  "sends a token to no plaintext of another machine": async (mesh) => {
-    for (const options of [
-      { url: "http://ca.example" },
-      { url: "ca.example" },
-      { trustDomain: "A" },
-    ]) {
-      const error = await rejection((async () => mesh.client(options).bundle())());
-      equal(error instanceof TypeError, true);
-    }
-  },
 };
+
+/** Answers a call with the first answer to it. */
+function replaying(path: string): client.Fetch {
+  let first: Uint8Array<ArrayBuffer> | undefined;
+  return async (url, init) => {
+    const response = await fetch(url, init);
+    if (!url.endsWith(path)) return response;
+    first ??= new Uint8Array(await response.arrayBuffer());
+    return new Response(first, response);
+  };
+}
 
 const withBundle =
   (bundle: string): client.Fetch =>
