@@ -94,17 +94,14 @@ describe("the bundle is applied", () => {
     expect(writes()).toHaveLength(8);
   });
 
-  test("to a namespace that comes later", async () => {
+  test("to a namespace that comes later, and to none that is being deleted", async () => {
+    api.put(namespaceOf("leaving", "Terminating"));
+    change("a", (held) => ({ ...held, metadata: { ...held.metadata, annotations: {} } }));
     api.put(namespaceOf("late"));
+    // Annotations that differ count for nothing.
     await seen(["late"]);
     await delivered();
     expect(pemIn("late")).toBe("the roots");
-  });
-
-  test("to no namespace that is being deleted", async () => {
-    api.put(namespaceOf("leaving", "Terminating"));
-    api.put(namespaceOf("late"));
-    await seen(["late"]);
   });
 
   test.each<[string, (held: Held) => Held | undefined]>([
@@ -118,12 +115,6 @@ describe("the bundle is applied", () => {
     await delivered();
     expect(pemIn("a")).toBe("the roots");
     expect(writes()).toHaveLength(3);
-  });
-
-  test("not again for annotations that differ", async () => {
-    change("a", (held) => ({ ...held, metadata: { ...held.metadata, annotations: {} } }));
-    api.put(namespaceOf("late"));
-    await seen(["late"]);
   });
 
   test("again at once where there is another bundle, however often", async () => {
@@ -168,6 +159,12 @@ test("it keeps a digest of what a namespace holds, in place of it", async () => 
   expect(own.stateOf(bundle).pending).toEqual(["a"]);
 });
 
+/** Answers writes whose path fits with 403. */
+const refuse = (place = /./): void => {
+  api.instead = ({ method, url = "" }, response) =>
+    method === "PATCH" && place.test(url) && Boolean(response.writeHead(403).end());
+};
+
 describe("it applies nothing", () => {
   test("before it has seen all namespaces and ConfigMaps", async () => {
     api.put(namespaceOf("a"));
@@ -181,8 +178,7 @@ describe("it applies nothing", () => {
   test("more often than its pauses allow while attempts fail", async () => {
     api.put(namespaceOf("a"));
     await seen(["a"]);
-    api.instead = ({ method }, response) =>
-      method === "PATCH" && Boolean(response.writeHead(403).end());
+    refuse();
     for (let i = 0; i < 600; i++) await delivery.deliver(bundle, addSeconds(start, i / 2));
     // At 0, 1, 3, 7, 15, 31 and 63 seconds, then every minute.
     expect(writes()).toHaveLength(7 + 3);
@@ -236,8 +232,7 @@ test("after two quiet minutes the pauses begin with the shortest again", async (
 test("a clock that is set back prolongs no pause", async () => {
   api.put(namespaceOf("a"));
   await seen(["a"]);
-  api.instead = ({ method }, response) =>
-    method === "PATCH" && Boolean(response.writeHead(403).end());
+  refuse();
   for (const seconds of [0, 1, 2, -3600, -3599.5])
     await delivery.deliver(bundle, addSeconds(start, seconds));
   expect(writes()).toHaveLength(3);
@@ -246,8 +241,7 @@ test("a clock that is set back prolongs no pause", async () => {
 test("a namespace that refuses the bundle delays no other", async () => {
   for (const name of ["sealed", "shop"]) api.put(namespaceOf(name));
   await seen(["sealed", "shop"]);
-  api.instead = ({ method, url = "" }, response) =>
-    method === "PATCH" && url.includes("/sealed/") && Boolean(response.writeHead(403).end());
+  refuse(/\/sealed\//);
   await delivery.deliver(bundle, start);
   expect(delivery.stateOf(bundle)).toMatchObject({ delivered: ["shop"], pending: ["sealed"] });
   expect(lines("root-not-delivered")).toMatchObject([

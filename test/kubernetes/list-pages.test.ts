@@ -15,6 +15,7 @@ async function pagesOf(send: SendRequest, changes: Partial<Listing> = {}): Promi
   return pages;
 }
 
+const numbers = (size: number): number[] => Array.from({ length: size }, (_, i) => i);
 const itemsOf = (pages: readonly ListPage[]): unknown[] => pages.flatMap(({ items }) => items);
 
 const queryOf = ({ path }: KubernetesRequest): URLSearchParams =>
@@ -26,22 +27,17 @@ const page = (items: readonly unknown[] | null, next = ""): unknown => ({
   items,
 });
 
-interface Collection {
-  readonly send: SendRequest;
-  /** The limit of each request. */
-  readonly limits: number[];
-}
-
-/** Numbers from 0 on, of which some are too long for a page with others. */
-function collectionOf(size: number, long: readonly number[] = []): Collection {
+/** Numbers from 0 on, of which some are too long for a page with others, and the limit of each request. */
+function collectionOf(size: number, long: readonly number[] = []) {
   const limits: number[] = [];
   const send: SendRequest = async (request) => {
     const [limit, from] = ["limit", "continue"].map((key) => Number(queryOf(request).get(key)));
     if (limit === undefined || from === undefined) throw new Error("no query");
     limits.push(limit);
-    const items = Array.from({ length: size }, (_, i) => i).slice(from, from + limit);
+    const items = numbers(size).slice(from, from + limit);
     if (limit > 1 && items.some((each) => long.includes(each))) throw new AnswerTooLong();
-    return page(items, from + limit < size ? `${from + limit}` : "");
+    // Go writes a list without objects as null.
+    return page(size === 0 ? null : items, from + limit < size ? `${from + limit}` : "");
   };
   return { send, limits };
 }
@@ -50,7 +46,7 @@ describe("a collection is listed", () => {
   test.each([0, 1, 4, 5, 11])("whole, where it has %i objects", async (size) => {
     const { send } = collectionOf(size);
     const pages = await pagesOf(send);
-    expect(itemsOf(pages)).toEqual(Array.from({ length: size }, (_, i) => i));
+    expect(itemsOf(pages)).toEqual(numbers(size));
     expect(pages.map(({ isFirst }) => isFirst)).toEqual(pages.map((_, i) => i === 0));
     expect(pages.every(({ resourceVersion }) => resourceVersion === "7")).toBe(true);
   });
@@ -68,10 +64,6 @@ describe("a collection is listed", () => {
     expect(paths).toEqual([first, `${first}&continue=a%26watch%3D1%23`]);
   });
 
-  test("where Go writes a list without objects as null", async () => {
-    expect(itemsOf(await pagesOf(async () => page(null)))).toEqual([]);
-  });
-
   test("with its signal, and no more octets than a page or an object may have", async () => {
     const { signal } = new AbortController();
     const requests: KubernetesRequest[] = [];
@@ -84,25 +76,18 @@ describe("a collection is listed", () => {
       { signal, objectOctets: KubernetesClient.maximumObjectOctets },
     );
     expect(requests.every((each) => each.signal === signal)).toBe(true);
-    expect(requests.map(({ maximumOctets }) => maximumOctets)).toEqual([
-      ...[Listing.maximumPageOctets, Listing.maximumPageOctets],
-      ...[
-        KubernetesClient.maximumObjectOctets,
-        KubernetesClient.maximumObjectOctets,
-        Listing.maximumPageOctets,
-      ],
-    ]);
+    const [ofPage, ofObject] = [Listing.maximumPageOctets, KubernetesClient.maximumObjectOctets];
+    const octets = requests.map(({ maximumOctets }) => maximumOctets);
+    expect(octets).toEqual([ofPage, ofPage, ofObject, ofObject, ofPage]);
   });
 });
 
 describe("a page that is too long", () => {
-  test.each([[[0]], [[3]], [[5, 6]], [[0, 1, 2, 3, 4, 5, 6, 7, 8]]])(
+  test.each([[[0]], [[3]], [[5, 6]], [numbers(9)]])(
     "by the objects %j is listed in halves",
     async (long) => {
-      const { send } = collectionOf(9, long);
-      expect(itemsOf(await pagesOf(send, { maximumRequests: 40 }))).toEqual([
-        0, 1, 2, 3, 4, 5, 6, 7, 8,
-      ]);
+      const pages = await pagesOf(collectionOf(9, long).send, { maximumRequests: 40 });
+      expect(itemsOf(pages)).toEqual(numbers(9));
     },
   );
 

@@ -8,7 +8,7 @@ import type { PushOutcome } from "../../src/delivery/push-to-cluster.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { type CheckupSources, createCheckup } from "../../src/status/status.ts";
 import { storeFindings } from "../../src/status/store-findings.ts";
-import { createMemoryMint } from "../testkit/ca/memory-mint.ts";
+import { createMemoryMint, type MemoryMint } from "../testkit/ca/memory-mint.ts";
 import { createKekRing } from "../testkit/ca/sealed-authorities.ts";
 import { tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
 import { configurationOf } from "../testkit/configuration.ts";
@@ -20,7 +20,7 @@ let view: AuthorityView;
 beforeAll(async () => {
   const mint = createMemoryMint(await createKekRing());
   await Rotation.rotate(mint, addSeconds(now, -3600));
-  view = AuthorityView.at(await OpenedStore.open(await mint.store.load(), mint), now);
+  view = AuthorityView.at(await opened(mint), now);
 });
 
 function found(changes: Partial<CheckupSources> = {}, own: AuthorityView = view) {
@@ -42,15 +42,14 @@ test("counts the keys for tokens that no backup has", async () => {
   await Rotation.rotate(mint, before);
   const backup = async (madeAt: Date) =>
     mint.store.put(await Statement.seal("backup", { madeAt }, { trustDomain, keks }));
-  const findings = async () =>
-    found({}, AuthorityView.at(await OpenedStore.open(await mint.store.load(), mint), now));
+  const findings = async () => found({}, AuthorityView.at(await opened(mint), now));
   await backup(addSeconds(before, 600));
   expect(await findings()).toEqual([]);
   await Rotation.rotate({ ...mint, tokenAlgorithm: "ES256" }, addSeconds(before, 3600));
   const [[name, what] = []] = await findings();
   expect(name).toBe("backup-old");
   expect(what).toMatch(/^The last backup is of .*Z; 1 of 1 keys for tokens are in none\.$/);
-  const [key] = (await OpenedStore.open(await mint.store.load(), mint)).tokenKeys;
+  const [key] = (await opened(mint)).tokenKeys;
   const taint = { id: key?.id ?? "", taintedAt: now, retiresAt: now };
   const stated = await Statement.seal("taint", taint, { trustDomain, keks });
   await mint.store.put(stated);
@@ -61,6 +60,9 @@ test("counts the keys for tokens that no backup has", async () => {
   expect(await findings()).toEqual([]);
 });
 
+/** The store of a mint, opened anew. */
+const opened = async (mint: MemoryMint) => OpenedStore.open(await mint.store.load(), mint);
+
 test("asks for the successor that a taint leaves out, and quotes the glob of a denial that ends now", async () => {
   const mint = createMemoryMint(await createKekRing());
   await Rotation.rotate(mint, addSeconds(now, -3600));
@@ -69,10 +71,8 @@ test("asks for the successor that a taint leaves out, and quotes the glob of a d
   const denial = { subject: "ns/shop/sa/*", knownFrom: new Date(0), until: now };
   await mint.store.put(await Statement.seal("taint", taint, mint));
   await mint.store.put(await Statement.seal("denial", denial, mint));
-  const store = await OpenedStore.open(await mint.store.load(), mint);
-  const remedies = new Map(
-    storeFindings(store, undefined, now).map(({ name, remedy }) => [name, remedy]),
-  );
+  const findings = storeFindings(await opened(mint), undefined, now);
+  const remedies = new Map(findings.map(({ name, remedy }) => [name, remedy]));
   expect([...remedies.keys()]).toContain("authority-successor-late");
   expect(remedies.get("denial-ended")).toContain("deny remove 'ns/shop/sa/*'`");
 });

@@ -15,10 +15,6 @@ test.each([
   expect(goBoolean.safeParse(text).data).toBe(value);
 });
 
-test.each(["", "yes", "on", "tRUE", " true", "2"])("takes %j for no boolean", (text) => {
-  expect(goBoolean.safeParse(text).success).toBe(false);
-});
-
 test.each([
   ["0", 0],
   ["+0", 0],
@@ -37,13 +33,6 @@ test.each([
   expect(goDuration.safeParse(text).data).toBe(milliseconds);
 });
 
-test.each(["", "5", "h", ".s", "1d", "1 h", "-1s", "1,5s", "1e3s", "2562048h", "1h\n", "٣h"])(
-  "takes %j for no duration",
-  (text) => {
-    expect(goDuration.safeParse(text).success).toBe(false);
-  },
-);
-
 test.each([
   ["0.5", 0.5],
   [".5", 0.5],
@@ -54,12 +43,15 @@ test.each([
   expect(goNumber.safeParse(text).data).toBe(value);
 });
 
-test.each(["", " 1", "0x1", "one", "1_000", "NaN", "Infinity", "1e400"])(
-  "takes %j for no number",
-  (text) => {
-    expect(goNumber.safeParse(text).success).toBe(false);
-  },
-);
+const hours = ["1d", "1 h", "-1s", "1,5s", "1e3s", "2562048h", "1h\n", "٣h"];
+
+test.each([
+  ["boolean", goBoolean, ["", "yes", "on", "tRUE", " true", "2"]],
+  ["duration", goDuration, ["", "5", "h", ".s", ...hours]],
+  ["number", goNumber, ["", " 1", "0x1", "one", "1_000", "NaN", "Infinity", "1e400"]],
+])("takes no other text for a %s", (_, schema, texts) => {
+  expect(texts.filter((text) => schema.safeParse(text).success)).toEqual([]);
+});
 
 const pod = { POD_NAMESPACE: "foo", SERVICE_ACCOUNT: "bar" };
 

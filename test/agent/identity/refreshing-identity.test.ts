@@ -91,8 +91,9 @@ class Bench {
 }
 
 /** A bench whose identity has its first certificate. */
-async function runningBench(): Promise<Bench> {
+async function runningBench(lifetimeMilliseconds: number = 24 * hour): Promise<Bench> {
   const bench = new Bench();
+  bench.lifetimeMilliseconds = lifetimeMilliseconds;
   bench.run();
   await bench.settle();
   return bench;
@@ -112,10 +113,7 @@ afterEach(() => {
 const unreachable = new IssuanceError("authority-unreachable", "away");
 
 test("gets a certificate at once, and the next one at half of its life", async () => {
-  const bench = new Bench();
-  bench.lifetimeMilliseconds = 120_000;
-  bench.run();
-  await bench.settle();
+  const bench = await runningBench(120_000);
   expect(bench.calls).toBe(1);
   await bench.pass(59_000);
   expect(bench.calls).toBe(1);
@@ -125,14 +123,12 @@ test("gets a certificate at once, and the next one at half of its life", async (
 
 test("makes one request for all waiting callers", async () => {
   const bench = new Bench();
-  let open = (): void => undefined;
-  bench.gate = new Promise((resolve) => {
-    open = resolve;
-  });
+  const answering = Promise.withResolvers<void>();
+  bench.gate = answering.promise;
   bench.run();
   const waiting = Promise.all([1, 2, 3].map(() => bench.identity.awaitSvid()));
   await bench.settle();
-  open();
+  answering.resolve();
   const [first, second] = await waiting;
   expect(bench.calls).toBe(1);
   expect(first).toBe(second);
@@ -150,10 +146,7 @@ test("does not ask again before the time for which the CA has asked", async () =
 });
 
 test("does not let the CA delay the renewal of a short certificate to its end", async () => {
-  const bench = new Bench();
-  bench.lifetimeMilliseconds = 120_000;
-  bench.run();
-  await bench.settle();
+  const bench = await runningBench(120_000);
   bench.outage = new IssuanceError("authority-unreachable", "later", undefined, 99_999);
   await bench.pass(60_500);
   expect(bench.calls).toBe(2);
@@ -163,10 +156,7 @@ test("does not let the CA delay the renewal of a short certificate to its end", 
 });
 
 test("keeps its certificate while the CA is unreachable, and asks ever more slowly", async () => {
-  const bench = new Bench();
-  bench.lifetimeMilliseconds = 20 * 60_000;
-  bench.run();
-  await bench.settle();
+  const bench = await runningBench(20 * 60_000);
   bench.outage = unreachable;
   await bench.pass(19 * 60_000);
   expect(bench.identity.svid).toBeDefined();
@@ -181,10 +171,7 @@ test("keeps its certificate while the CA is unreachable, and asks ever more slow
 });
 
 test("never serves an expired certificate, and recovers by itself", async () => {
-  const bench = new Bench();
-  bench.lifetimeMilliseconds = 60_000;
-  bench.run();
-  await bench.settle();
+  const bench = await runningBench(60_000);
   bench.outage = unreachable;
   await bench.pass(61_000);
   expect(bench.identity.svid).toBeUndefined();
@@ -223,10 +210,7 @@ test("renews when the clock jumps past the end of the certificate, which it does
 });
 
 test("does not wait a day longer because the clock was set back a day", async () => {
-  const bench = new Bench();
-  bench.lifetimeMilliseconds = 120_000;
-  bench.run();
-  await bench.settle();
+  const bench = await runningBench(120_000);
   bench.now = new Date(bench.now.getTime() - 24 * hour);
   await bench.pass(61_000);
   expect(bench.calls).toBe(2);
@@ -281,10 +265,7 @@ test("renews at once when its authority is withdrawn", async () => {
 });
 
 test("renews once for what is withdrawn while it renews, in its time in an outage, and at once after it", async () => {
-  const bench = new Bench();
-  bench.lifetimeMilliseconds = 120_000;
-  bench.run();
-  await bench.settle();
+  const bench = await runningBench(120_000);
   const answering = Promise.withResolvers<void>();
   bench.gate = answering.promise;
   await bench.pass(60_500);

@@ -14,44 +14,32 @@ import type { Workload, WorkloadListener } from "../../../src/agent/node-mode/wo
 import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
 import { clusterLocal, workload } from "../../testkit/pki/certificates.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
-/** Records what it receives, and can be waited for. */
 class RecordingListener implements WorkloadListener {
   readonly received: string[] = [];
-  #wake: () => void = () => undefined;
   isFull = false;
 
   add({ uid, spiffeId }: Workload): boolean {
-    if (!this.isFull) this.#record(`add ${uid} ${spiffeId}`);
+    if (!this.isFull) this.received.push(`add ${uid} ${spiffeId}`);
     return !this.isFull;
   }
 
   remove(uid: string): void {
-    this.#record(`remove ${uid}`);
+    this.received.push(`remove ${uid}`);
   }
 
   replaceAll(workloads: readonly Workload[]): boolean {
-    if (!this.isFull) this.#record(`all ${workloads.map(({ uid }) => uid).join(" ")}`);
+    if (!this.isFull) this.received.push(`all ${workloads.map(({ uid }) => uid).join(" ")}`);
     return !this.isFull;
   }
 
   list(): readonly Workload[] {
     return [{ uid: "1", spiffeId: workload("foo", "bar") }];
   }
-
-  async until(count: number): Promise<void> {
-    while (this.received.length < count) {
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
-    }
-  }
-
-  #record(what: string): void {
-    this.received.push(what);
-    this.#wake();
-  }
 }
+
+const received = (count: number) => eventually(() => expect(listener.received).toHaveLength(count));
 
 let listener: RecordingListener;
 let path: string;
@@ -90,34 +78,29 @@ test("follows a file, and keeps the last good list", async () => {
   const feed = await started(startFileFeed);
   // Synchronous, so that the feed never reads a truncated file.
   writeFileSync(path, "1 foo bar\n2 foo bar\n");
-  await listener.until(2);
+  await received(2);
   writeFileSync(path, "what\n");
   await log.until("workloads-unread");
   expect(feed.fault).toBeUndefined();
   await rm(path);
   writeFileSync(path, "2 foo bar\n");
-  await listener.until(3);
+  await received(3);
   expect(listener.received).toEqual(["all 1", "all 1 2", "all 2"]);
 });
 
-test("starts before its file exists, and reads it once it does", async () => {
+test("starts before its file exists, reads it once it does, and says that one with too many workloads is not read", async () => {
   const feed = await started(startFileFeed);
   expect(listener.received).toEqual([]);
   expect(log.operations).toMatchObject([{ event: "workloads-unread" }]);
   expect(feed.fault).toContain("does not exist");
-  await writeFile(path, "1 foo bar\n");
+  listener.isFull = true;
+  writeFileSync(path, "1 foo bar\n");
+  expect(await log.until("workloads-unread", 2)).toMatchObject({ detail: "too many workloads" });
+  expect(feed.fault).toContain("too many workloads");
+  listener.isFull = false;
+  writeFileSync(path, "2 foo bar\n");
   await log.until("workloads-read");
   expect(feed.fault).toBeUndefined();
-});
-
-test("says that a file with too many workloads is not read", async () => {
-  listener.isFull = true;
-  await writeFile(path, "1 foo bar\n");
-  const feed = await started(startFileFeed);
-  expect(log.operations).toMatchObject([
-    { event: "workloads-unread", detail: "too many workloads" },
-  ]);
-  expect(feed.fault).toContain("too many workloads");
 });
 
 /** Connects to a feed on a socket. */
@@ -133,7 +116,8 @@ async function connectToFeed() {
   return { socket, send };
 }
 
-const add = { op: "add", uid: "1", namespace: "foo", serviceAccount: "bar" };
+const listed = { uid: "1", namespace: "foo", serviceAccount: "bar" };
+const add = { op: "add", ...listed };
 
 test("takes workloads from a socket that only the agent's user may open, and keeps them when the connection ends", async () => {
   await started(startSocketFeed);
@@ -145,8 +129,6 @@ test("takes workloads from a socket that only the agent's user may open, and kee
   expect(await second.send({ op: "remove", uid: "1" })).toEqual({ ok: true });
   expect(listener.received).toEqual(["add 1 spiffe://cluster.local/ns/foo/sa/bar", "remove 1"]);
 });
-
-const listed = { uid: "1", namespace: "foo", serviceAccount: "bar" };
 
 test("is complete with the first list of all workloads, and not before", async () => {
   const feed = await started(startSocketFeed);
@@ -190,16 +172,9 @@ test("lists the workloads that it knows", async () => {
 test("answers an unknown command with an error, and goes on", async () => {
   await started(startSocketFeed);
   const { send } = await connectToFeed();
-  for (const command of [
-    "",
-    "{",
-    "[]",
-    { ...add, op: "replace" },
-    { ...add, more: 1 },
-    { op: "add" },
-  ]) {
+  const unknown = ["", "{", "[]", { ...add, op: "replace" }, { ...add, more: 1 }, { op: "add" }];
+  for (const command of unknown)
     expect(await send(command)).toEqual({ ok: false, error: "not a command" });
-  }
   expect(await send({ ...add, namespace: "../x" })).toEqual({ ok: false, error: "not a workload" });
   listener.isFull = true;
   expect(await send(add)).toEqual({ ok: false, error: "too many workloads" });

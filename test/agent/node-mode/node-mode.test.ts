@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { stat, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { CertificateCache } from "../../../src/agent/identity/certificate-cache.ts";
 import type { SpiffeId } from "../../../src/pki/spiffe-id.ts";
 import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
@@ -13,7 +13,9 @@ import { eventually } from "../../testkit/time/eventually.ts";
 
 let ca: HttpCa;
 beforeAll(async () => {
-  ca = await startHttpCa({}, { trusted_node_accounts: ["mesh/node"], node_reach: "anywhere" });
+  const table = { trusted_node_accounts: ["mesh/node"], node_reach: "anywhere" };
+  ca = await startHttpCa({ JWT_ISSUER: "https://ca.test" }, { ...table, jwt_audiences: ["a"] });
+  await ca.cron();
 });
 afterAll(() => ca.close());
 
@@ -64,17 +66,10 @@ test("is ready once a socket has listed the workloads and they have certificates
 });
 
 test("a node proxy gets tokens for the node's workloads alone, by a socket of its own user", async () => {
-  const values = { trusted_node_accounts: ["mesh/node"], node_reach: "anywhere" };
-  const issuing = await startHttpCa(
-    { JWT_ISSUER: "https://ca.test" },
-    { ...values, jwt_audiences: ["a"] },
-  );
-  onTestFinished(() => issuing.close());
-  await issuing.cron();
   const folder = await temporaryFolder();
   await writeFile(`${folder}/workloads`, "1 foo a\n");
-  const { event } = await runAgent(issuing, {
-    RAMPART_TOKEN_FILE: await issuing.tokenFile("mesh:node"),
+  const { event } = await runAgent(ca, {
+    RAMPART_TOKEN_FILE: await ca.tokenFile("mesh:node"),
     RAMPART_WORKLOADS: `${folder}/workloads`,
     RAMPART_WORKLOAD_API_SOCKET: `${folder}/api`,
   });

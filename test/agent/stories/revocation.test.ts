@@ -65,14 +65,10 @@ test("CRLs of the CA reach Envoy, SPIFFE clients and files, and so does the next
   expect(await event("certificate-revoked")).toMatchObject({ level: "warning" });
   await event("certificate-obtained", 2);
   expect(agent.status()).toMatchObject({ isReady: true, reasons: [] });
+  const [authority, instant] = [/^[0-9a-f]{40}$/, /Z$/].map((each) => expect.stringMatching(each));
+  const list = { authority, number: expect.stringMatching(/^\d+$/), nextUpdate: instant };
   const { revocation } = agent.status();
-  const list = {
-    authority: expect.stringMatching(/^[0-9a-f]{40}$/),
-    number: expect.stringMatching(/^\d+$/),
-    nextUpdate: expect.stringMatching(/Z$/),
-  };
-  const confirmedAt = expect.stringMatching(/Z$/);
-  expect(revocation).toEqual({ isUsed: true, lists: [list, list], confirmedAt });
+  expect(revocation).toEqual({ isUsed: true, lists: [list, list], confirmedAt: instant });
   const metrics = await (await fetch(`${agent.statusUrl}/metrics`)).text();
   expect(metrics).toMatch(
     /^istio_agent_revocation_list_expiry_seconds\{authority="[0-9a-f]{40}"\} [1-9]/m,

@@ -127,7 +127,10 @@ test("a CA counts as an istiod by closed connections in a row alone", async () =
     else request.socket.destroy();
   }, true);
   run(new OwnBundle(options));
-  await passUntil(() => expect(log.operations.length).toBeGreaterThanOrEqual(5));
+  await passUntil(async () => {
+    await vi.advanceTimersByTimeAsync(100);
+    expect(log.operations.length).toBeGreaterThanOrEqual(5);
+  });
   expect(log.operations.every(({ event }) => event === "bundle-unread")).toBe(true);
 });
 

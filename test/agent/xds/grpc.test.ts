@@ -82,37 +82,19 @@ test.each([
   });
 });
 
-test("leaves a message alone that is not encoded as it should be", () => {
-  expect(parseStatus({ "grpc-status": "2", "grpc-message": "100 % of %zz" })?.message).toBe(
-    "100 % of %zz",
-  );
-});
-
-test.each([[{}], [{ "grpc-status": "seven" }], [{ "grpc-status": "1.5" }]])(
-  "finds no status in %o",
-  (headers) => {
+test("finds no status where there is none, and leaves a message alone that is not encoded as it should be", () => {
+  for (const headers of [{}, { "grpc-status": "seven" }, { "grpc-status": "1.5" }])
     expect(parseStatus(headers)).toBeUndefined();
-  },
-);
-
-test.each([
-  [503, 14],
-  [401, 16],
-  [403, 7],
-  [404, 12],
-  [418, 2],
-])("HTTP status %d is gRPC's %d", (http, code) => {
-  expect(statusOfHttp(http).code).toBe(code);
+  const message = "100 % of %zz";
+  const trailers = { "grpc-status": "2", "grpc-message": message };
+  expect(parseStatus(trailers)).toMatchObject({ message });
 });
 
-test.each([
-  [0, 14],
-  [8, 1],
-  [7, 14],
-  [11, 8],
-  [1, 13],
-])("HTTP/2 error %d is gRPC's %d", (error, code) => {
-  expect(statusOfReset(error).code).toBe(code);
+test("statuses of HTTP and errors of HTTP/2 are gRPC's codes", () => {
+  const ofHttp = [503, 401, 403, 404, 418].map((status) => statusOfHttp(status).code);
+  expect(ofHttp).toEqual([14, 16, 7, 12, 2]);
+  const ofResets = [0, 8, 7, 11, 1].map((error) => statusOfReset(error).code);
+  expect(ofResets).toEqual([14, 1, 14, 8, 13]);
 });
 
 test.each([
