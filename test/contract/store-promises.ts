@@ -23,14 +23,8 @@ type StorePromise = (store: AuthorityStore) => Promise<void>;
 
 /** The promises of the port `AuthorityStore` that a single reader can observe, by their names. */
 export const storePromises: Readonly<Record<string, StorePromise>> = {
-  "is empty at first": async (store) => {
+  "returns every record, and none at first": async (store) => {
     assert.deepEqual(await store.load(), []);
-  },
-  "returns a record that was put": async (store) => {
-    await fill(store, record("a"));
-    assert.deepEqual(await loaded(store), [record("a")]);
-  },
-  "returns every record": async (store) => {
     const records = ["1", "2", "3", "a", "b", "c", "d"].map((digit) => record(digit));
     await fill(store, ...records.toReversed());
     assert.deepEqual(await loaded(store), records);
@@ -43,21 +37,15 @@ export const storePromises: Readonly<Record<string, StorePromise>> = {
     await fill(store, ...records);
     assert.deepEqual(await loaded(store), records);
   },
-  "keeps a value unchanged": async (store) => {
+  "keeps a value unchanged, also an empty one": async (store) => {
     const value = `{"a":"\ufeffé\\u0000\u{1f511}"}\r\n ${"x".repeat(200_000)}\n`;
-    await fill(store, record("a", value));
-    assert.deepEqual(await loaded(store), [record("a", value)]);
+    await fill(store, record("a", value), record("b", ""));
+    assert.deepEqual(await loaded(store), [record("a", value), record("b", "")]);
   },
-  "keeps a record with an empty value": async (store) => {
-    await fill(store, record("a", ""));
-    assert.deepEqual(await loaded(store), [record("a", "")]);
-  },
-  "keeps one record when the same is put twice": async (store) => {
+  "replaces a record by the same, and by another of its id": async (store) => {
     await fill(store, record("a"), record("a"));
     assert.deepEqual(await loaded(store), [record("a")]);
-  },
-  "replaces a record by another of the same id": async (store) => {
-    await fill(store, record("a"), record("a", "sealed anew"));
+    await fill(store, record("a", "sealed anew"));
     assert.deepEqual(await loaded(store), [record("a", "sealed anew")]);
   },
   "keeps records of different kinds for one authority": async (store) => {
@@ -70,15 +58,12 @@ export const storePromises: Readonly<Record<string, StorePromise>> = {
     const left = (await store.load()).map(({ kind }) => kind);
     assert.deepEqual(left.toSorted(), others.toSorted());
   },
-  "deletes one record and no other": async (store) => {
+  "deletes one record and no other, and does nothing when it is not there": async (store) => {
     await fill(store, record("a"), record("b"));
-    await store.delete(record("a"));
-    assert.deepEqual(await loaded(store), [record("b")]);
-  },
-  "does nothing when the record to delete is not there": async (store) => {
-    await fill(store, record("a"));
-    await store.delete(record("b"));
-    assert.deepEqual(await loaded(store), [record("a")]);
+    for (const _ of [1, 2]) {
+      await store.delete(record("a"));
+      assert.deepEqual(await loaded(store), [record("b")]);
+    }
   },
   "returns a list that its reader may change": async (store) => {
     await fill(store, record("a"));

@@ -20,12 +20,15 @@ const growing = (step: Partial<Sample>): Sample[] =>
 const unsteady = (samples: readonly Sample[]): string[] =>
   trendsOf(samples).flatMap(({ quantity, isFlat }) => (isFlat ? [] : [quantity]));
 
-test("samples that stay are flat", () => {
-  expect(unsteady(Array.from({ length: 30 }, () => sample()))).toEqual([]);
-});
+const thirty = (changes?: Partial<Sample>) => Array.from({ length: 30 }, () => sample(changes));
 
-test("a quantity that grows by less than its allowance is flat", () => {
-  expect(unsteady(growing({ memory: 1 }))).toEqual([]);
+test.each([
+  ["that stay", thirty()],
+  ["that grow by less than their allowance", growing({ memory: 1 })],
+  ["of a flood", [...thirty().slice(21), ...thirty({ memory: 500, isQuiet: false })]],
+  ["with one outlier", [...thirty().slice(18), sample({ memory: 900 })]],
+])("samples %s are flat", (_, samples) => {
+  expect(unsteady(samples)).toEqual([]);
 });
 
 test.each(["memory", "heap", "descriptors", "resources"] as const)(
@@ -34,16 +37,6 @@ test.each(["memory", "heap", "descriptors", "resources"] as const)(
     expect(unsteady(growing({ [name]: 5 }))).toEqual([name]);
   },
 );
-
-test("samples of a flood do not count", () => {
-  const floods = Array.from({ length: 30 }, () => sample({ memory: 500, isQuiet: false }));
-  expect(unsteady([...Array.from({ length: 9 }, () => sample()), ...floods])).toEqual([]);
-});
-
-test("one outlier does not count", () => {
-  const steady = Array.from({ length: 12 }, () => sample());
-  expect(unsteady([...steady, sample({ memory: 900 })])).toEqual([]);
-});
 
 test("too few samples have no trend", () => {
   expect(trendsOf([sample(), sample()])).toEqual([]);

@@ -142,20 +142,6 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
     });
   });
 
-  test("a store that withholds a taint has leaves under the tainted key renewed, unless TAINTED_AUTHORITIES states it", async () => {
-    await taint(old, 8 * hour);
-    const held = await leafOf(old);
-    await expectRefused(await start(), held, "authority");
-    for (const record of await service.store.load()) {
-      if (record.kind === "taint") await service.store.delete(record);
-    }
-    expect(await (await start()).call(csr, held)).toHaveProperty("certChain");
-    const TAINTED_AUTHORITIES = [{ id: old.authority.id }];
-    const running = await service.start({ ISSUERS: [table()], TAINTED_AUTHORITIES });
-    await expectRefused(running, held, "authority");
-    expect(await running.call(csr, await leafOf(successor))).toHaveProperty("certChain");
-  });
-
   test("an additional root makes no credential", async () => {
     const schedule = scheduleAfter(new Date(), [-hour, -hour, hour, hour]);
     const foreign = await NewAuthority.create(clusterLocal, "EC-P256", schedule);

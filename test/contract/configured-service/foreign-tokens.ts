@@ -69,6 +69,9 @@ const rows: Readonly<Record<Platform, Row>> = {
   },
 };
 
+/** Most sign with RS256, whose keys take long to make: one of them shows it. */
+const algorithms: Partial<Record<Platform, string>> = { github: "RS256", aws: "ES384" };
+
 const platforms = Object.keys(rows) as readonly Platform[];
 
 /**
@@ -85,7 +88,7 @@ export function describeForeignTokens(open: () => Promise<ConfigurableService>):
   beforeAll(async () => {
     csr = (await createWorkload()).csrPem;
     for (const platform of platforms) {
-      const algorithm = platform === "aws" ? "ES384" : "RS256";
+      const { [platform]: algorithm = "ES256" } = algorithms;
       keys.set(platform, await createTokenKey(algorithm, "k1"));
     }
   });
