@@ -56,28 +56,18 @@ test("refuses a list that KV cuts off before a taint", async () => {
   await expect(store.load()).rejects.toThrow("or 1000 keys in the store");
 });
 
-test("refuses a store whose only value has yet to arrive", async () => {
+test.each([
+  ["its only value has", ["authorities/ab"]],
+  ["its authorities have, after its roots,", ["authorities/ab", "roots/cd"]],
+])("refuses a store when %s yet to arrive", async (_, names) => {
   const store = createKvStore({
     ...namespace(),
     list: async () => ({
-      keys: [{ name: "authorities/ab" }],
+      keys: names.map((name) => ({ name })),
       list_complete: true,
       cacheStatus: null,
     }),
     // A place of KV that was asked before the key was written answers null from its cache.
-    get: async (keys: string[]) => new Map(keys.map((key) => [key, null])),
-  } as unknown as KVNamespace);
-  await expect(store.load()).rejects.toThrow("no authority has a value yet");
-});
-
-test("refuses a store whose authorities have yet to arrive after its roots", async () => {
-  const store = createKvStore({
-    ...namespace(),
-    list: async () => ({
-      keys: [{ name: "authorities/ab" }, { name: "roots/cd" }],
-      list_complete: true,
-      cacheStatus: null,
-    }),
     get: async (keys: string[]) =>
       new Map(keys.map((key) => [key, key === "roots/cd" ? "value" : null])),
   } as unknown as KVNamespace);
