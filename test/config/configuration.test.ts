@@ -236,7 +236,7 @@ const refused: Readonly<Record<string, readonly unknown[]>> = {
   DEFAULT_WORKLOAD_CERT_TTL: [3600, "-1h", "90d", "1500ms", "9999999h", "0s", "2161h"],
   MAX_WORKLOAD_CERT_TTL: ["88000h"],
   RENEWAL_LIMIT: ["", "30d", "-1h", "1ms", "720"],
-  AUTHORITY_KEY: ["", "ec-p256", "RSA-1024", "EC-P521", "Ed25519", 256],
+  AUTHORITY_KEY: ["", "ec-p256", "RSA-1024", "EC-P521", "Ed25519", "ML-DSA-65", 256],
   AUTHORITY_LIFETIME: ["8640h", "0s", "999999h"],
   PROPAGATION_INTERVAL: ["239s"],
   INCEPTION_DATE: ["", "2026-02-30", "2027-02-29", "2026-1-1", "2026-11-21 ", 20261121],

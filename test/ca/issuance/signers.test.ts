@@ -4,10 +4,10 @@ import type { Authorities } from "../../../src/ca/authorities.ts";
 import type { AuthorityView } from "../../../src/ca/authority-view.ts";
 import { grantedOrder } from "../../../src/ca/issuance/internal/granted.ts";
 import { uniteBundles } from "../../../src/ca/issuance/signers.ts";
-import { connectJson, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
+import { bearer, callWithClient, connectJson } from "../../contract/rpc-calls.ts";
 import { keks, loadAuthorities, sealed, start } from "../../testkit/ca/loaded-authorities.ts";
-import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
-import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
+import { type RunningCa, serviceOf, startCa } from "../../testkit/ca/running-ca.ts";
+import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { endOf, refusalOf } from "../../testkit/refusal.ts";
 
@@ -55,40 +55,28 @@ async function found(): Promise<void> {
   ca.pass(hour + 1);
 }
 
-async function call(
-  account: string,
-  metadata: Record<string, string>,
-  issuer = issuerA,
-  csrPem = csr,
-) {
-  const token = await mintAccountToken(key, issuer, account, ca.now());
-  const headers = { authorization: `Bearer ${token}` };
-  const request = requestOf(connectJson, { csr: csrPem, metadata }, headers);
-  return outcomeOf(connectJson, await ca.app.fetch(request));
+type Metadata = Readonly<Record<string, string>>;
+
+async function call(account: string, metadata: Metadata, issuer = issuerA, csrPem = csr) {
+  const service = serviceOf(ca, key);
+  const headers = await bearer(service, account, issuer);
+  return callWithClient(connectJson, service, { csr: csrPem, metadata }, headers);
 }
 
 const endFor = (...how: Parameters<typeof call>): Promise<string> =>
   endOf(ca.log, () => call(...how));
 
-async function ask(...how: Parameters<typeof call>) {
-  const outcome = await call(...how);
-  if (!("certChain" in outcome)) return outcome;
-  const [leaf = "", ...others] = outcome.certChain;
-  return { leaf: new X509Certificate(leaf), others };
-}
-
 const blocks = (pem: string): string[] =>
   pem.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----/g) ?? [];
 
-async function issued(account: string, metadata: Record<string, string>) {
-  const outcome = await ask(account, metadata);
-  if (!("leaf" in outcome)) throw new Error(JSON.stringify(outcome));
-  const [roots = "", ...more] = outcome.others;
+async function issued(account: string, metadata: Metadata) {
+  const outcome = await call(account, metadata);
+  if (!("certChain" in outcome)) throw new Error(JSON.stringify(outcome));
+  const [leafPem = "", roots = "", ...more] = outcome.certChain;
   expect(more).toEqual([]);
-  const signer = blocks(roots)
-    .map((pem) => new X509Certificate(pem))
-    .find((root) => outcome.leaf.verify(root.publicKey));
-  return { leaf: outcome.leaf, roots, signer };
+  const leaf = new X509Certificate(leafPem);
+  const certificates = blocks(roots).map((pem) => new X509Certificate(pem));
+  return { leaf, roots, signer: certificates.find((root) => leaf.verify(root.publicKey)) };
 }
 
 const payments = { CertSigner: "payments.example" };
@@ -152,7 +140,7 @@ describe("a signer is refused", () => {
     ["to another issuer", "pay-eu:till", "payments.example", issuerB],
     ["to another issuer, where it has no authority", "pay-eu:till", "empty", issuerB],
   ])("%s", async (_, account, CertSigner, issuer) => {
-    expect(await ask(account, { CertSigner }, issuer)).toEqual(denied);
+    expect(await call(account, { CertSigner }, issuer)).toEqual(denied);
   });
 
   test.each([
@@ -161,7 +149,7 @@ describe("a signer is refused", () => {
     ["that every object has", "__proto__"],
     ["for serving, to who is no gateway", "serving"],
   ])("%s", async (_, CertSigner) => {
-    expect(await ask("pay-eu:till", { CertSigner })).toEqual(unknown);
+    expect(await call("pay-eu:till", { CertSigner })).toEqual(unknown);
   });
 
   test("that has no authority, without a fallback", async () => {

@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { beforeEach, describe, expect, test } from "vitest";
 import { forwardedValue } from "../../../src/authn/forwarding-headers.ts";
-import { bearer, connectJson, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
+import { bearer, callWithClient, connectJson } from "../../contract/rpc-calls.ts";
 import { issuers, issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
 import { serviceOf } from "../../testkit/ca/running-ca.ts";
 import { startSigningCa } from "../../testkit/ca/tainted-ca.ts";
@@ -32,18 +32,11 @@ beforeEach(async () => {
   service = serviceOf(running, key);
 });
 
-async function call(
-  account: string,
-  metadata: Record<string, string>,
-  headers: Record<string, string> = {},
-  issuer?: string,
-) {
-  const request = requestOf(
-    connectJson,
-    { csr: workload.csrPem, metadata },
-    { ...(await bearer(service, account, issuer)), ...headers },
-  );
-  return outcomeOf(connectJson, await service.send(request));
+type Texts = Readonly<Record<string, string>>;
+
+async function call(account: string, metadata: Texts, headers: Texts = {}, issuer?: string) {
+  const all = { ...(await bearer(service, account, issuer)), ...headers };
+  return callWithClient(connectJson, service, { csr: workload.csrPem, metadata }, all);
 }
 
 async function issuedTo(...how: Parameters<typeof call>): Promise<X509Certificate> {
