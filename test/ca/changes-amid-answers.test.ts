@@ -1,33 +1,33 @@
 import { decodeProtectedHeader } from "jose";
 import { expect, test } from "vitest";
 import { Mint } from "../../src/ca/mint.ts";
-import { Rotation } from "../../src/ca/rotation/rotate.ts";
 import { TokenKey } from "../../src/pki/jose/token-key.ts";
 import { issuerTables } from "../contract/service-under-test.ts";
 import { revokeCertificates } from "../testkit/ca/revoke-certificates.ts";
 import { type RunningCa, startCa } from "../testkit/ca/running-ca.ts";
 import {
-  decideTaint,
   issueLeaf,
   openStore,
   publishedBundle,
   refresh,
+  signerOf,
   startSigningCa,
+  taint,
 } from "../testkit/ca/tainted-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/callers/tokens.ts";
 import { readCrl } from "../testkit/pki/crls.ts";
 
-/** Takes the root of the authority that signs out of the bundle, and has another one minted. */
-async function withdrawRoot(ca: RunningCa): Promise<void> {
-  await Mint.recordTaint(ca.mint, await decideTaint(ca, "immediately"));
-  await Rotation.rotate(ca.mint, ca.now());
+/** Has another process take the root of the authority that signs out of the bundle within the n-th read, and mint another. */
+async function withdrawAmid(ca: RunningCa, n: number): Promise<void> {
+  const id = await signerOf(ca);
+  ca.store.changeAmid(n, () => taint(ca, "immediately", id));
 }
 
 test("a root that is withdrawn while an answer is made: the leaf leads to a root of its answer, and then to another", async () => {
   const ca = await startSigningCa();
   const usual = await issueLeaf(ca);
+  await withdrawAmid(ca, 1);
   ca.pass(refresh);
-  ca.store.changeAmid(1, () => withdrawRoot(ca));
   const amid = await issueLeaf(ca);
   expect(amid.roots.filter((root) => amid.leaf.verify(root.publicKey))).toHaveLength(1);
   ca.pass(15 * refresh);
@@ -62,7 +62,7 @@ test("a root that is withdrawn within any read of a long poll is in no bundle th
     await ca.found();
     const before = await publishedBundle(ca);
     const etag = (await ca.app.request("/bundle.json")).headers.get("etag") ?? "";
-    ca.store.changeAmid(n, () => withdrawRoot(ca));
+    await withdrawAmid(ca, n);
     const headers = { "if-none-match": etag, prefer: "wait=30" };
     const response = await ca.app.request("/bundle.json", { headers });
     expect(response.status).toBe(200);
