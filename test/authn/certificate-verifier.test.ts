@@ -146,7 +146,7 @@ describe.each(cryptoProviders)("with %s, a client certificate", (_, cryptoProvid
           expect(refusal.reason).toBe("credential-rejected");
         },
       ),
-      { numRuns: 300 },
+      { numRuns: 150 },
     );
   });
 
@@ -165,7 +165,7 @@ describe.each(cryptoProviders)("with %s, a client certificate", (_, cryptoProvid
           expect(refusal).toMatchObject({ check: "authority" });
         },
       ),
-      { numRuns: 50 },
+      { numRuns: 16 },
     );
   });
 });

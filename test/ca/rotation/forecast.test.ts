@@ -145,7 +145,7 @@ test("forecasts what the rotation then does", async () => {
         expect(told(named).toSorted()).toEqual(told(since).toSorted());
       },
     ),
-    { numRuns: 40 },
+    { numRuns: 20 },
   );
 });
 
@@ -178,6 +178,6 @@ test("forecasts what a taint then does", async () => {
         expect(isTrusted(lastInstant)).toBe(true);
       }
     }),
-    { numRuns: 40 },
+    { numRuns: 20 },
   );
 });
