@@ -1,4 +1,4 @@
-import { der, derInteger, hex, type Octets } from "../../testkit/der/mutation.ts";
+import { der, derInteger, extension, hex, type Octets } from "../../testkit/der/mutation.ts";
 import { type FixedKey, type FixedKeyKind, fixedKey } from "./fixed-keys.ts";
 import { identifierOf, signForX509 } from "./fixed-signature.ts";
 
@@ -13,9 +13,6 @@ const validity = der(
   der(0x17, Buffer.from("260301000000Z")),
   der(0x18, Buffer.from("20560301000000Z")),
 );
-
-const extension = (oid: string, isCritical: boolean, value: Octets): Octets =>
-  der(0x30, der(0x06, hex(oid)), hex(isCritical ? "0101ff" : ""), der(0x04, value));
 
 const keyIdentifier = hex("0414".concat("5a".repeat(20)));
 

@@ -8,6 +8,7 @@ import {
   der,
   derInteger,
   elementAt,
+  extension,
   hex,
   inHex,
   type Octets,
@@ -21,9 +22,6 @@ import { requireThat, type Target, unlessRefused } from "./target.ts";
 const key = authorityKey("P-256");
 /** The issuer of a root, which is its subject. */
 const issuer = elementAt(rootCertificates[0] ?? hex(""), [0, 3]);
-
-const extension = (oid: string, isCritical: boolean, value: Octets): Octets =>
-  der(0x30, der(0x06, hex(oid)), hex(isCritical ? "0101ff" : ""), der(0x04, value));
 
 const entry = (serialNumber: bigint, ...more: readonly Octets[]): Octets =>
   der(0x30, derInteger(serialNumber), der(0x17, Buffer.from("260301000000Z")), ...more);

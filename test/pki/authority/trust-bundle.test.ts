@@ -93,23 +93,15 @@ test("is PEM that node:crypto reads root by root", async () => {
 });
 
 const sequence = (n: number): number => day(n).getTime();
+const sequenceAt = (authorities: Authorities, n: number, taints: readonly Taint[] = []): number =>
+  TrustBundle.sequence([TrustBundle.historyAt(authorities, taints, day(n))]);
 
 test("the sequence is 0 before anything was published, then the last publication or retirement", () => {
   const authorities = [authority("aa", 5, 20), authority("bb", 10, 30)];
-  expect(TrustBundle.sequence([TrustBundle.historyAt([], [], day(5))])).toBe(0);
-  expect(
-    [4, 5, 9, 10, 19, 20, 29, 31].map((n) =>
-      TrustBundle.sequence([TrustBundle.historyAt(authorities, [], day(n))]),
-    ),
-  ).toEqual([
+  expect(sequenceAt([], 5)).toBe(0);
+  expect([4, 5, 9, 10, 19, 20, 29, 31].map((n) => sequenceAt(authorities, n))).toEqual([
     0,
-    sequence(5),
-    sequence(5),
-    sequence(10),
-    sequence(10),
-    sequence(20),
-    sequence(20),
-    sequence(30),
+    ...[5, 5, 10, 10, 20, 20, 30].map(sequence),
   ]);
 });
 
@@ -138,7 +130,7 @@ test("the sequence never falls, and grows whenever the roots change, whenever a 
             ? [{ id, taintedAt: day(taint.until), retiresAt: day(taint.until) }]
             : [],
         );
-        const sequence = TrustBundle.sequence([TrustBundle.historyAt(records, taints, day(n))]);
+        const sequence = sequenceAt(records, n, taints);
         const content = rootsAt(Taint.apply(records, taints), day(n)).join();
         if (content === before.content) expect(sequence).toBeGreaterThanOrEqual(before.sequence);
         else expect(sequence).toBeGreaterThan(before.sequence);

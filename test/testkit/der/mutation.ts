@@ -25,6 +25,10 @@ export function derInteger(value: bigint): Octets {
   return der(0x02, ...((magnitude[0] ?? 0) >= 0x80 ? [hex("00")] : []), magnitude);
 }
 
+/** An extension of X.509, its OBJECT IDENTIFIER in hexadecimal. */
+export const extension = (oid: string, isCritical: boolean, value: Uint8Array): Octets =>
+  der(0x30, der(0x06, hex(oid)), hex(isCritical ? "0101ff" : ""), der(0x04, value));
+
 interface Parts {
   readonly tag: number;
   /** The octets before the inner elements: the unused-bits octet of a BIT STRING, else none. */

@@ -4,7 +4,7 @@ import {
   type KeyPairKeyObjectResult,
   sign,
 } from "node:crypto";
-import { type Change, der, hex, type Octets } from "../der/mutation.ts";
+import { type Change, der, extension, hex, type Octets } from "../der/mutation.ts";
 
 /** The AlgorithmIdentifiers of signatures (RFC 3279, RFC 4055, RFC 5758, RFC 8410). */
 export const signatureIdentifier = {
@@ -83,14 +83,12 @@ const pilotAgentSubject: Octets = hex("300b31093007060355040a1300");
 
 /** An extensionRequest with one critical SAN of one URI. Every Istio client sends one. */
 export const requestedUri = (uri: string): Octets =>
-  der(0xa0, attribute("2a864886f70d01090e", der(0x30, sanExtension(uri))));
-
-const sanExtension = (uri: string): Octets =>
   der(
-    0x30,
-    hex("0603551d11"),
-    hex("0101ff"),
-    der(0x04, der(0x30, der(0x86, Buffer.from(uri, "latin1")))),
+    0xa0,
+    attribute(
+      "2a864886f70d01090e",
+      der(0x30, extension("551d11", true, der(0x30, der(0x86, Buffer.from(uri, "latin1"))))),
+    ),
   );
 
 const attribute = (oid: string, value: Octets): Octets =>
