@@ -107,7 +107,8 @@ describe("a request", () => {
   test("survives in a backup: its answer is installed into the restored store, and asks for no other", async () => {
     await renew();
     const csr = await authority("request");
-    const recipients = [...(await operator.recipient()), ...(await operator.recipient())];
+    const [other, own] = [await operator.recipient(), await operator.recipient()];
+    const recipients = [...own, ...other];
     expect(await authority("export", "-o", operator.file("backup"), ...recipients)).toContain(
       `It holds open requests: ${(await requests())[0]?.id.slice(0, 12)}.`,
     );

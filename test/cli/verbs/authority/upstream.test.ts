@@ -42,14 +42,6 @@ test.for<[string, UpstreamServer["behaviour"], string]>([
   ["refuses", text(403, "{}"), "the CA upstream answered with status 403"],
   ["hangs up", (_, response) => void response.destroy(), "the CA upstream did not answer"],
   ["answers no JSON", text(200, "<html>"), "the CA upstream did not answer JSON"],
-  [
-    "certifies another key",
-    async () => {
-      const { pem } = await createCa("O=other", { issuer: root });
-      return { data: { certificate: pem, ca_chain: [root.pem] } };
-    },
-    "the CA upstream gave no usable intermediate: a certificate for another key",
-  ],
 ])(
   "rotate with an upstream that %s ends with 1 and says why, and nothing changes",
   async ([, behaviour, sentence]) => {
