@@ -28,6 +28,13 @@ const group = "/apis/certificates.k8s.io";
 const podPath = `${group}/v1beta1/podcertificaterequests`;
 const servicePath = `${group}/v1/certificatesigningrequests`;
 
+const spec = { stubPKCS10Request: (await emptyCsr()).base64 };
+const annotated = { ...spec, unverifiedUserAnnotations: { "a.test/b": "c" } };
+const web = { services: [{ account: "shop/web", dns_names: ["web.shop.svc"] }] };
+const csrOf = async (value = "web.shop.svc") =>
+  (await emptyCsr("P-256", [{ type: "dns", value }])).pem;
+const refusal = () => new FetchError("refuses the credential", { status: 403 });
+
 let ca: RunningCa;
 let log: EventRecorder;
 let ending: AbortController;
@@ -124,8 +131,6 @@ function start(
 }
 
 test("denies a pod for which no CA is needed while the CA is away", async () => {
-  const spec = { stubPKCS10Request: (await emptyCsr()).base64 };
-  const annotated = { ...spec, unverifiedUserAnnotations: { "a.test/b": "c" } };
   const waiting = Array.from({ length: 20 }, (_, i) => podRequestJson(spec, {}, `good-${i}`));
   const { client } = memoryApi({ [podPath]: [...waiting, podRequestJson(annotated, {}, "bad")] });
   const now = new Date();
@@ -140,8 +145,6 @@ test("denies a pod for which no CA is needed while the CA is away", async () => 
 });
 
 test("answers the pods that await it, by the field selector of its name, in the version served", async () => {
-  const spec = { stubPKCS10Request: (await emptyCsr()).base64 };
-  const annotated = { ...spec, unverifiedUserAnnotations: { "a.test/b": "c" } };
   const { client, writes, listed } = memoryApi({
     [podPath]: [
       podRequestJson(spec, {}, "good"),
@@ -173,7 +176,6 @@ test("answers the pods that await it, by the field selector of its name, in the 
 });
 
 test("answers pods after an update that has taken the version away", async () => {
-  const spec = { stubPKCS10Request: (await emptyCsr()).base64 };
   const [before, after] = ["v1beta1", "v1"].map((version) =>
     memoryApi({ [`${group}/${version}/podcertificaterequests`]: [podRequestJson(spec)] }),
   );
@@ -203,52 +205,35 @@ test("answers pods after an update that has taken the version away", async () =>
   expect(reasons()).toEqual([]);
 });
 
-test("approves a service before it asks for its certificate, and denies another", async () => {
-  const csr = async (value: string) => (await emptyCsr("P-256", [{ type: "dns", value }])).pem;
-  const named = (name: string, json: ReturnType<typeof serviceRequestJson>) => ({
-    ...json,
-    metadata: { ...json.metadata, name },
-  });
+test("approves a service before it asks for its certificate, unless somebody has, and denies others", async () => {
+  const named = (name: string, csr: string, status = {}) => {
+    const json = serviceRequestJson(csr, {}, status);
+    return { ...json, metadata: { ...json.metadata, name } };
+  };
+  const own = await csrOf();
   const { client, writes } = memoryApi({
     [servicePath]: [
-      named("good", serviceRequestJson(await csr("web.shop.svc"))),
-      named("bad", serviceRequestJson(await csr("db.shop.svc"))),
+      named("good", own),
+      named("approved", own, { conditions: [{ type: "Approved" }] }),
+      named("bad", await csrOf("db.shop.svc")),
+      named("long", "A".repeat(2 ** 20)),
     ],
     [podPath]: [],
   });
   // Each of two names has both kinds.
-  start(client, { pods: {}, services: [{ account: "shop/web", dns_names: ["web.shop.svc"] }] });
-  await eventually(() => expect(counted.toSorted()).toEqual(["service denied", "service issued"]));
+  start(client, { pods: {}, ...web });
+  const outcomes = ["denied", "denied", "issued", "issued"].map((end) => `service ${end}`);
+  await eventually(() => expect(counted.toSorted()).toEqual(outcomes));
   const about = (name: string) =>
     writes.filter(({ path }) => path.includes(`/${name}/`)).map(({ body }) => body);
-  expect(about("good")).toMatchObject([
-    { status: { conditions: [{ type: "Approved" }] } },
-    { status: { certificate: expect.stringMatching(/^[A-Za-z0-9+/=]{100,}$/) } },
-  ]);
-  expect(about("bad")).toMatchObject([
-    { status: { conditions: [{ type: "Denied", reason: "NameNotAllowed" }] } },
-  ]);
-});
-
-test("answers a service that somebody has approved without another approval", async () => {
-  const { pem } = await emptyCsr("P-256", [{ type: "dns", value: "web.shop.svc" }]);
-  const approved = { conditions: [{ type: "Approved" }] };
-  const { client, writes } = memoryApi({ [servicePath]: [serviceRequestJson(pem, {}, approved)] });
-  start(client, { services: [{ account: "shop/web", dns_names: ["web.shop.svc"] }] });
-  await eventually(() => expect(counted).toEqual(["service issued"]));
-  expect(writes.map(({ path }) => /\/(approval|status)\?/.exec(path)?.[1])).toEqual(["status"]);
-});
-
-test("denies a request that is too long to be read", async () => {
-  const { client, writes } = memoryApi({
-    [servicePath]: [serviceRequestJson("A".repeat(2 ** 20))],
-  });
-  start(client, { services: [{ account: "shop/web", dns_names: ["web.shop.svc"] }] });
-  await eventually(() =>
-    expect(writes.map(({ body }) => body)).toMatchObject([
-      { status: { conditions: [{ type: "Denied", reason: "InvalidRequest" }] } },
-    ]),
-  );
+  const issued = { status: { certificate: expect.stringMatching(/^[A-Za-z0-9+/=]{100,}$/) } };
+  expect(about("good")).toMatchObject([{ status: { conditions: [{ type: "Approved" }] } }, issued]);
+  expect(about("approved")).toMatchObject([issued]);
+  for (const [name, reason] of [
+    ["bad", "NameNotAllowed"],
+    ["long", "InvalidRequest"],
+  ] as const)
+    expect(about(name)).toMatchObject([{ status: { conditions: [{ type: "Denied", reason }] } }]);
 });
 
 test("keeps no more requests than fit into its memory, and asks for the others later", async () => {
@@ -275,13 +260,12 @@ test("keeps no more requests than fit into its memory, and asks for the others l
 });
 
 test("asks for no certificate that the API server would not take, because it took no approval", async () => {
-  const { pem } = await emptyCsr("P-256", [{ type: "dns", value: "web.shop.svc" }]);
-  const { client } = memoryApi({ [servicePath]: [serviceRequestJson(pem)] });
+  const { client } = memoryApi({ [servicePath]: [serviceRequestJson(await csrOf())] });
   const send: KubernetesClient["send"] = async (request) => {
     if (request.method === undefined) return client.send(request);
-    throw new FetchError("refuses the credential", { status: 403 });
+    throw refusal();
   };
-  start({ ...client, send }, { services: [{ account: "shop/web", dns_names: ["web.shop.svc"] }] });
+  start({ ...client, send }, web);
   expect(await log.until("request-not-answered")).toMatchObject({ level: "warning" });
   expect(asks).toBe(0);
 });
@@ -290,7 +274,7 @@ test("says what keeps the requests of any of its names from an answer", async ()
   const { client } = memoryApi({ [podPath]: [], [servicePath]: [] });
   const send: KubernetesClient["send"] = async (request) => {
     if (!request.path.includes("mesh.example.com")) return client.send(request);
-    throw new FetchError("refuses the credential", { status: 403 });
+    throw refusal();
   };
   const { reasons } = start({ ...client, send }, { pods: {} });
   await log.until("watch-failed");
@@ -299,19 +283,11 @@ test("says what keeps the requests of any of its names from an answer", async ()
   );
 });
 
+const why = "the API server refuses the credential";
+
 test.each<[string, object, string, string]>([
-  [
-    "does not let it list services",
-    { services: [{ account: "shop/web", dns_names: ["*"] }] },
-    "watch-failed",
-    "the API server refuses the credential",
-  ],
-  [
-    "refuses to say which version of pods' requests it serves",
-    { pods: {} },
-    "request-not-answered",
-    "the API server refuses the credential",
-  ],
+  ["does not let it list services", web, "watch-failed", why],
+  ["refuses to say in which version it has pods", { pods: {} }, "request-not-answered", why],
   [
     "serves no requests of pods",
     { pods: {} },
@@ -320,7 +296,7 @@ test.each<[string, object, string, string]>([
   ],
 ])("says that an API server %s, and is not ready", async (_, signer, event, detail) => {
   const send = async (): Promise<undefined> => {
-    if (event !== "not-served") throw new FetchError("refuses the credential", { status: 403 });
+    if (event !== "not-served") throw refusal();
   };
   const { reasons } = start({ ...memoryApi({}).client, send }, signer, { isAlone: true });
   expect(await log.until(event)).toMatchObject({ detail });
@@ -328,7 +304,6 @@ test.each<[string, object, string, string]>([
 });
 
 test("ends when its process has lost the lease, and answers nothing after that", async () => {
-  const spec = { stubPKCS10Request: (await emptyCsr()).base64 };
   const { client, writes } = memoryApi({ [podPath]: [podRequestJson(spec)] });
   ending.abort();
   const { ended } = start(client, { pods: {} });
@@ -337,7 +312,6 @@ test("ends when its process has lost the lease, and answers nothing after that",
 });
 
 test("signs no second time for a pod whose status was lost, while the API server would take the first", async () => {
-  const spec = { stubPKCS10Request: (await emptyCsr()).base64 };
   const { client, writes } = memoryApi({ [podPath]: [podRequestJson(spec)] });
   let lost = 0;
   let seconds = 0;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { FetchError } from "../../../src/foundation/fetch.ts";
-import type { KubernetesRequest } from "../../../src/kubernetes/client.ts";
+import type { KubernetesClient, KubernetesRequest } from "../../../src/kubernetes/client.ts";
 import {
   answerPodCertificate,
   type PodCertificateRequest,
@@ -30,9 +30,17 @@ function recordingClient(answer: unknown = {}) {
   return { send, open: async () => new Response(), requests };
 }
 
-describe("a PodCertificateRequest", () => {
-  const withKey = { stubPKCS10Request: "MAA=" };
+const withKey = { stubPKCS10Request: "MAA=" };
+const [, podRequest] = parsePodCertificateRequest(podRequestJson(withKey)) as [
+  string,
+  PodCertificateRequest,
+];
+const [, serviceRequest] = parseServiceCertificateRequest(serviceRequestJson("a CSR")) as [
+  string,
+  ServiceCertificateRequest,
+];
 
+describe("a PodCertificateRequest", () => {
   test("is read with what the API server has established", () => {
     expect(parsePodCertificateRequest(podRequestJson(withKey))).toEqual([
       "shop/req-1",
@@ -50,16 +58,19 @@ describe("a PodCertificateRequest", () => {
     ]);
   });
 
-  test("of an older kubelet has a key and a signature", () => {
-    const spec = { pkixPublicKey: "MAA=", proofOfPossession: "AAAA" };
-    const [, request] = parsePodCertificateRequest(podRequestJson(spec)) ?? [];
-    expect(request?.key).toEqual({ publicKey: Uint8Array.of(0x30, 0), signature: "AAAA" });
-  });
-
-  test("may have annotations of the pod's author", () => {
-    const spec = { ...withKey, unverifiedUserAnnotations: { "a.test/b": "c" } };
-    const [, request] = parsePodCertificateRequest(podRequestJson(spec)) ?? [];
-    expect(request?.hasAnnotations).toBe(true);
+  test.each<[string, object, Partial<PodCertificateRequest>]>([
+    [
+      "a key and a signature, of an older kubelet",
+      { pkixPublicKey: "MAA=", proofOfPossession: "AAAA" },
+      { key: { publicKey: Uint8Array.of(0x30, 0), signature: "AAAA" } },
+    ],
+    [
+      "annotations of the pod's author",
+      { ...withKey, unverifiedUserAnnotations: { "a.test/b": "c" } },
+      { hasAnnotations: true },
+    ],
+  ])("may have %s", (_, spec, read) => {
+    expect(parsePodCertificateRequest(podRequestJson(spec))?.[1]).toMatchObject(read);
   });
 
   test.each(["Issued", "Denied", "Failed"])("that is %s has its answer", (type) => {
@@ -88,7 +99,6 @@ describe("a PodCertificateRequest", () => {
     expect(parsePodCertificateRequest(object)).toBeUndefined();
   });
 
-  const request = parsePodCertificateRequest(podRequestJson(withKey))?.[1] as PodCertificateRequest;
   const path =
     "/apis/certificates.k8s.io/v1/namespaces/shop/podcertificaterequests/req-1/status?fieldManager=rampart-signer&force=true";
 
@@ -101,7 +111,7 @@ describe("a PodCertificateRequest", () => {
       notAfter: new Date("2026-11-23T11:58:00Z"),
       beginRefreshAt: new Date("2026-11-22T23:58:00Z"),
     } as const;
-    await answerPodCertificate(client, "v1", request, status, now);
+    await answerPodCertificate(client, "v1", podRequest, status, now);
     expect(client.requests).toEqual([
       {
         method: "PATCH",
@@ -133,19 +143,11 @@ describe("a PodCertificateRequest", () => {
   test("is denied with nothing but a reason", async () => {
     const client = recordingClient();
     const status = { type: "Denied", reason: "UnsupportedKeyType", message: "m" } as const;
-    await answerPodCertificate(client, "v1", request, status, now);
+    await answerPodCertificate(client, "v1", podRequest, status, now);
     expect(client.requests).toMatchObject([
       { body: { status: { conditions: [{ type: "Denied", reason: "UnsupportedKeyType" }] } } },
     ]);
     expect(JSON.stringify(client.requests)).not.toContain("certificateChain");
-  });
-
-  test("that is gone cannot be answered", async () => {
-    const gone = { send: async () => undefined, open: async () => new Response() };
-    const status = { type: "Denied", reason: "A", message: "" } as const;
-    await expect(answerPodCertificate(gone, "v1", request, status, now)).rejects.toMatchObject({
-      status: 404,
-    });
   });
 
   test.each([
@@ -256,8 +258,6 @@ describe("a CertificateSigningRequest", () => {
     expect(parseServiceCertificateRequest(named)).toBeUndefined();
   });
 
-  const request = parseServiceCertificateRequest(serviceRequestJson("a CSR"))?.[1];
-  if (!request) throw new Error("the request does not parse");
   const place = "/apis/certificates.k8s.io/v1/certificatesigningrequests/csr-1";
   const manager = "fieldManager=rampart-signer&force=true";
 
@@ -267,7 +267,7 @@ describe("a CertificateSigningRequest", () => {
     ["Failed", "status"],
   ] as const)("is %s through its subresource %s", async (type, subresource) => {
     const client = recordingClient();
-    await decide(client, request, { type, reason: "A", message: "b" });
+    await decide(client, serviceRequest, { type, reason: "A", message: "b" });
     expect(client.requests).toEqual([
       {
         method: "PATCH",
@@ -284,14 +284,23 @@ describe("a CertificateSigningRequest", () => {
 
   test("is answered with the chain in base64", async () => {
     const client = recordingClient();
-    await answerServiceCertificate(client, request, "PEM");
+    await answerServiceCertificate(client, serviceRequest, "PEM");
     expect(client.requests).toMatchObject([
       { path: `${place}/status?${manager}`, body: { status: { certificate: "UEVN" } } },
     ]);
   });
+});
 
-  test("that is gone cannot be answered", async () => {
-    const gone = { send: async () => undefined, open: async () => new Response() };
-    await expect(answerServiceCertificate(gone, request, "PEM")).rejects.toThrow(FetchError);
-  });
+test.each<[string, (client: KubernetesClient) => Promise<void>]>([
+  [
+    "pod",
+    (client) => {
+      const denied = { type: "Denied", reason: "A", message: "" } as const;
+      return answerPodCertificate(client, "v1", podRequest, denied, now);
+    },
+  ],
+  ["service", (client) => answerServiceCertificate(client, serviceRequest, "PEM")],
+])("a request of a %s that is gone cannot be answered", async (_, answer) => {
+  const gone = { send: async () => undefined, open: async () => new Response() };
+  await expect(answer(gone)).rejects.toMatchObject({ status: 404 });
 });
