@@ -71,7 +71,7 @@ async function startBoth() {
     return answer;
   };
   const requestsUnderWay = async (): Promise<number> => {
-    const metrics = await fetch(`http://127.0.0.1:${ca.monitoringPort}/metrics`);
+    const metrics = await ca.monitored("/metrics");
     return Number(/^rampart_requests_under_way (\d+)$/m.exec(await metrics.text())?.[1]);
   };
   const taint = () => taintSigner(operator, "immediately", clock());

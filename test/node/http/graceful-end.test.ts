@@ -68,7 +68,7 @@ async function hasBegun(): Promise<boolean> {
 }
 
 async function metric(name: string): Promise<number> {
-  const response = await fetch(`http://127.0.0.1:${served.monitoringPort}/metrics`);
+  const response = await served.monitored("/metrics");
   const line = new RegExp(`^${name}(?:\\{.*\\})? (\\d+)$`, "m").exec(await response.text());
   return Number(line?.[1]);
 }

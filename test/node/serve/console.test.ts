@@ -102,7 +102,7 @@ describe("the console of serve with a token", () => {
 
   test("answers nobody else, also under an address, but with probes and metrics", async () => {
     for (const path of ["/healthz", "/readyz", "/metrics"])
-      expect((await fetch(`http://127.0.0.1:${ca.monitoringPort}${path}`)).status, path).toBe(200);
+      expect((await ca.monitored(path)).status, path).toBe(200);
     expect((await fetch(`http://127.0.0.1:${ca.monitoringPort}`)).status).toBe(401);
     await expect(clientOf(ca).getStatus({})).rejects.toThrow("authentication");
     await expect(clientOf(ca, "grpc").getStatus({})).rejects.toThrow("authentication");

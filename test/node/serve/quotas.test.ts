@@ -41,7 +41,7 @@ test("who was refused by which quota is counted", async () => {
   const service = await start({ CALLER_QUOTA: 1 });
   const headers = await bearer(service);
   for (let i = 0; i < 3; i++) await callWithClient(grpcWeb, service, { csr: "junk" }, headers);
-  const metrics = await fetch(`http://127.0.0.1:${service.served.monitoringPort}/metrics`);
+  const metrics = await service.served.monitored("/metrics");
   expect((await metrics.text()).split("\n")).toContain(
     'rampart_quota_refusals_total{quota="caller"} 2',
   );

@@ -58,7 +58,7 @@ test("a cluster joins and leaves, and the others stay", async () => {
 test("what a changed REVOKED names is on the next CRL, and leaves it with its line", async () => {
   await start({ CRL: "on" });
   const named = async () => {
-    const text = await (await fetch(`http://127.0.0.1:${served.monitoringPort}/crl.pem`)).text();
+    const text = await (await served.monitored("/crl.pem")).text();
     return crlBlocks(text).flatMap((block) => readCrl(block).entries.map(([serial]) => serial));
   };
   const minted = served.log.operations.find(({ event }) => event === "authority-minted");
@@ -136,8 +136,7 @@ test("the names of the serving certificate change with the configuration", async
 
 test("a taint in the configuration counts at once", async () => {
   await start();
-  const authorityNow = async () =>
-    (await (await fetch(`http://127.0.0.1:${served.monitoringPort}/readyz`)).json()).authority;
+  const authorityNow = async () => (await (await served.monitored("/readyz")).json()).authority;
   const authority = await authorityNow();
   expect(authority).toMatch(/^[0-9a-f]+$/);
   expect(await endFor(a)).toBe("issued");
@@ -175,7 +174,7 @@ test("operators of the console change with the configuration", async () => {
   await start({ CONSOLE_TOKENS: former });
   const statusWith = async (token: string): Promise<number> => {
     const headers = { authorization: `Bearer ${token}` };
-    return (await fetch(`http://127.0.0.1:${served.monitoringPort}/`, { headers })).status;
+    return (await served.monitored("/", { headers })).status;
   };
   expect([await statusWith(former), await statusWith(next)]).toEqual([200, 401]);
   await served.reconfigure({ CONSOLE_TOKENS: next });

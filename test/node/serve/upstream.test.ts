@@ -1,40 +1,27 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { bearer, callWithClient, grpcWeb } from "../../contract/rpc-calls.ts";
-import { issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
-import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
+import { bearer } from "../../contract/rpc-calls.ts";
+import { issuerTables } from "../../contract/service-under-test.ts";
+import { serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
-import {
-  startUpstream,
-  text,
-  type UpstreamServer,
-  vault,
-} from "../../testkit/network/upstream-server.ts";
+import { nativeClient } from "../../testkit/network/native-grpc.ts";
+import { startUpstream, text, vault } from "../../testkit/network/upstream-server.ts";
 import { createCa } from "../../testkit/pki/plugged-in.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
-import { createVirtualTime, type VirtualTime } from "../../testkit/time/virtual-time.ts";
+import { createVirtualTime } from "../../testkit/time/virtual-time.ts";
 
 const day = 86_400;
 const root = await createCa("O=company,CN=root");
 const key = await createTokenKey("ES256", "k1");
 const secret = "hvs.secret-of-the-upstream";
 
-interface Served {
-  readonly upstream: UpstreamServer;
-  readonly served: ServedCa;
-  readonly time: VirtualTime;
-  /** Asks for a certificate. @returns The chain, leaf first. */
-  readonly issue: () => Promise<readonly string[]>;
-  readonly readiness: () => Promise<{ status: number; ready: boolean; reasons: string[] }>;
-}
-
 /** `rampart serve` under the root of a CA upstream, whose first intermediate signs. */
 async function start(
   credential: Readonly<Record<string, string>> = { UPSTREAM_CREDENTIAL: secret },
-): Promise<Served> {
+) {
   const time = createVirtualTime(new Date());
   const upstream = await startUpstream(vault(root, time.clock));
   const served = await serveCa(
@@ -50,31 +37,22 @@ async function start(
     time,
   );
   onTestFinished(() => served.end());
-  const { port } = served.server.plaintextAddress ?? { port: 0 };
-  const service: ServiceUnderTest = {
-    send: (request) =>
-      fetch(new Request(`http://127.0.0.1:${port}${new URL(request.url).pathname}`, request)),
-    key,
-    now: time.clock,
-    takeAudits: () => served.log.audits.splice(0),
-  };
-  const { csrPem } = await createWorkload();
+  const client = nativeClient(served.server.plaintextAddress?.port ?? 0, servedName);
+  onTestFinished(client.close);
+  const { csrPem: csr } = await createWorkload();
   return {
     upstream,
     served,
     time,
+    /** Asks for a certificate. @returns The chain, leaf first. */
     issue: async () => {
-      const outcome = await callWithClient(
-        grpcWeb,
-        service,
-        { csr: csrPem },
-        await bearer(service),
-      );
+      const headers = await bearer({ key, now: time.clock });
+      const outcome = await client.createCertificate({ csr }, headers);
       if ("certChain" in outcome) return outcome.certChain;
       throw new Error(`${outcome.code}: ${outcome.message}`);
     },
     readiness: async () => {
-      const response = await fetch(`http://127.0.0.1:${served.monitoringPort}/readyz`);
+      const response = await served.monitored("/readyz");
       return { status: response.status, ...(await response.json()) };
     },
   };
