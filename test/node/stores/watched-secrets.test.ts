@@ -3,7 +3,7 @@ import { createSharedStore, type ObjectSpace } from "../../../src/node/stores/ob
 import { createSecretSpace, WatchedSecrets } from "../../../src/node/stores/secret-space.ts";
 import { describeAuthorityStore } from "../../contract/authority-store.ts";
 import { spacePromises } from "../../contract/object-space.ts";
-import { startSecretsApi } from "../../testkit/stores/secrets-api.ts";
+import { type SecretsApi, startSecretsApi } from "../../testkit/stores/secrets-api.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
 
 const ends: (() => unknown)[] = [];
@@ -11,9 +11,16 @@ afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end();
 });
 
-/** @param changes Replaces methods of the space behind the watch. */
-async function start(changes: Partial<ObjectSpace> = {}) {
+/**
+ * @param changes Replaces methods of the space behind the watch.
+ * @param prepare Changes the API server before the watch begins.
+ */
+async function start(
+  changes: Partial<ObjectSpace> = {},
+  prepare: (api: SecretsApi) => void = () => {},
+) {
   const api = await startSecretsApi();
+  prepare(api);
   ends.push(api.close);
   const ending = new AbortController();
   ends.push(() => ending.abort());
@@ -126,27 +133,13 @@ describe("watched Secrets", () => {
   });
 
   test("report a watch that is refused, and are listed instead", async () => {
-    const api = await startSecretsApi();
-    ends.push(api.close);
-    api.instead = (request, response) => {
-      if (!request.url?.includes("watch=1")) return false;
-      response.writeHead(403).end();
-      return true;
-    };
-    const ending = new AbortController();
-    ends.push(() => ending.abort());
-    const faults: unknown[] = [];
-    const direct = createSecretSpace(api.client.send, "rampart-store");
-    const space = new WatchedSecrets(direct, {
-      client: api.client,
-      namespace: "rampart-store",
-      watchSeconds: 1,
-      clock: () => new Date(),
-      signal: ending.signal,
-      failed: (error) => void faults.push(error),
+    const { direct, space, faults, time } = await start({}, (api) => {
+      api.instead = (request, response) =>
+        Boolean(request.url?.includes("watch=1") && response.writeHead(403).end());
     });
     await direct.write(key, "x");
     await eventually(() => expect(String(faults[0])).toMatch(/403/));
-    await eventually(async () => expect((await space.list("recent")).size).toBe(1));
+    time.now += 91_000;
+    expect((await space.list("recent")).size).toBe(1);
   });
 });
