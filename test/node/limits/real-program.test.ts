@@ -14,8 +14,15 @@ import { servedName } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { randomKek } from "../../testkit/configuration.ts";
-import { breaches, breakSessions } from "../../testkit/network/broken-sessions.ts";
-import { getRoot, openFrames, post, preface, reset } from "../../testkit/network/http2-frames.ts";
+import {
+  frame,
+  getRoot,
+  openFrames,
+  ping,
+  post,
+  preface,
+  reset,
+} from "../../testkit/network/http2-frames.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
 import { startRawServer } from "../../testkit/network/raw-server.ts";
 import {
@@ -95,6 +102,44 @@ test("no kind of flood ends the program, and it serves another address meanwhile
   expect([child.exitCode, child.signalCode]).toEqual([null, null]);
 });
 
+const continuation = frame(9, 0, 1, Buffer.alloc(0));
+/** `GET https:`, to be continued. */
+const openHead = frame(1, 0, 1, Buffer.from([0x82, 0x87]));
+const odd = Array.from({ length: 500 }, (_, i) => 2 * i + 1);
+
+/** The ways in which a peer ends a session. It acknowledges no settings, whichever it takes. */
+const breaches: ReadonlyMap<string, readonly Buffer[]> = new Map([
+  ["a head in too many frames", [openHead, ...Array<Buffer>(20).fill(continuation)]],
+  ["a frame within a head", [openHead, ping]],
+  ["a head that does not decompress", [frame(1, 4, 1, Buffer.alloc(6, 0xff))]],
+  ["a frame that is too large", [frame(0, 0, 1, Buffer.alloc(20_000))]],
+  ["a reset of a stream that never was", [reset(1, 8)]],
+  ["a window that is too large", [frame(8, 0, 0, Buffer.from([0x7f, 0xff, 0xff, 0xff]))]],
+  ["a request, and then a broken one", [getRoot(1), frame(1, 4, 3, Buffer.alloc(6, 0xff))]],
+  ["pings by the hundred", Array<Buffer>(500).fill(ping)],
+  [
+    "resets by the hundred",
+    odd.map((stream) => Buffer.concat([getRoot(stream), reset(stream, 8)])),
+  ],
+  ["a peer that hangs up", []],
+]);
+
+/** Opens some connections one after the other, and ends the session of each. Resolves when all are closed. */
+async function breakSessions(open: () => Socket, frames: readonly Buffer[]): Promise<void> {
+  for (let i = 0; i < 4; i++) {
+    const socket = open();
+    const closed = new Promise((resolve) => socket.once("close", resolve));
+    socket.on("error", () => {});
+    socket.once("data", () => {
+      socket.resume();
+      // Not every breach ends the session at once.
+      socket.end(Buffer.concat(frames));
+    });
+    socket.write(preface);
+    await closed;
+  }
+}
+
 const counter = fileURLToPath(
   new URL("../../testkit/programs/session-counter.ts", import.meta.url),
 );
@@ -122,8 +167,8 @@ test("the server keeps no session in memory that its peer has broken, in any of 
   for (const frames of breaches.values()) {
     // Some are an abuse, which shuts out an address for a while.
     const from = { host: "127.0.0.1", localAddress: `127.0.0.${strangers++}` };
-    await breakSessions(() => connectTls({ ...from, ...tls, port }), frames, 4);
-    await breakSessions(() => connect({ ...from, port: plaintextPort }), frames, 4);
+    await breakSessions(() => connectTls({ ...from, ...tls, port }), frames);
+    await breakSessions(() => connect({ ...from, port: plaintextPort }), frames);
   }
   await expect.poll(heldSessions, { timeout: hangMilliseconds }).toBe(0);
 });

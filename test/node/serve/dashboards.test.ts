@@ -6,7 +6,6 @@ import { parse } from "yaml";
 import { countingInDataset } from "../../../src/worker/bindings.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { type ExposedMetric, expositions } from "../../testkit/observability/expositions.ts";
-import { expectExplainedAndApart, type Panel } from "../../testkit/observability/panels.ts";
 import { metricNamesIn } from "../../testkit/observability/promql.ts";
 
 const root = join(import.meta.dirname, "../../..");
@@ -26,9 +25,21 @@ const groups: readonly { readonly name: string; readonly rules: readonly Rule[] 
 const rules = groups.flatMap((group) => group.rules);
 const recorded = new Set(rules.flatMap(({ record }) => record ?? []));
 const alerts = rules.filter(({ alert }) => alert !== undefined);
-const panels: readonly Panel<"expr">[] = JSON.parse(
-  read("deploy/observability/dashboard.json"),
-).panels;
+
+/** A panel of a Grafana dashboard, with its targets' queries under the name that their data source has for them. */
+interface Panel<Query extends string> {
+  readonly id: number;
+  readonly type: string;
+  readonly title: string;
+  readonly description?: string;
+  readonly targets?: readonly Readonly<Record<Query, string>>[];
+  readonly gridPos: Readonly<Record<"x" | "y" | "w" | "h", number>>;
+}
+
+const panelsIn = <Query extends string>(file: string): readonly Panel<Query>[] =>
+  JSON.parse(read(`deploy/observability/${file}`)).panels;
+const drawnIn = <Query extends string>(file: string): readonly Panel<Query>[] =>
+  panelsIn<Query>(file).filter(({ type }) => type !== "row");
 
 let exposed: ReadonlyMap<string, readonly ExposedMetric[]>;
 
@@ -75,23 +86,25 @@ describe("the rules for Prometheus", () => {
   });
 });
 
-describe("the dashboard", () => {
-  const drawn = panels.filter(({ type }) => type !== "row");
-
-  test("names only metrics that a program exposes, or that a rule records", () => {
-    const expressions = drawn.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
-    expect(expressions.length).toBeGreaterThan(30);
-    expect(strangersIn(expressions)).toEqual([]);
-  });
-
-  test("explains every panel, and draws none over another", () => {
-    expectExplainedAndApart(panels);
-  });
-});
-
-const { panels: panelsOfWorkers }: { readonly panels: readonly Panel<"query">[] } = JSON.parse(
-  read("deploy/observability/worker-dashboard.json"),
+test.each(["dashboard.json", "worker-dashboard.json"])(
+  "%s explains every panel, and draws none over another",
+  (file) => {
+    expect(drawnIn(file).filter(({ description }) => !description)).toEqual([]);
+    const panels = panelsIn(file);
+    const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>
+      Array.from({ length: w * h }, (_, i) => `${x + (i % w)},${y + Math.floor(i / w)}`),
+    );
+    expect(new Set(cells).size).toBe(cells.length);
+    expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
+  },
 );
+
+test("the dashboard names only metrics that a program exposes, or that a rule records", () => {
+  const drawn = drawnIn<"expr">("dashboard.json");
+  const expressions = drawn.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+  expect(expressions.length).toBeGreaterThan(30);
+  expect(strangersIn(expressions)).toEqual([]);
+});
 
 interface Point {
   readonly indexes: readonly string[];
@@ -134,40 +147,32 @@ const inSqlite = (query: string): string =>
     .replaceAll("$interval", "10.0")
     .replace(/quantileExactWeighted\([\d.]+\)\((\w+), _sample_interval\)/, "MAX($1)");
 
-describe("the dashboard for Workers", () => {
-  test("shows the points that the Worker writes", () => {
-    const database = writtenPoints();
-    const shown = Object.fromEntries(
-      panelsOfWorkers
-        .filter(({ type }) => type !== "row")
-        .map(({ title, targets = [] }) => [
-          title,
-          targets.map(({ query }) =>
-            database
-              .prepare(inSqlite(query))
-              .all()
-              .map(({ t: _, ...row }) => Object.values(row).join(" ")),
-          ),
-        ]),
-    );
-    expect(shown).toEqual({
-      Issued: [["0.4"]],
-      Refused: [["0.2"]],
-      "Own faults": [["0.25"]],
-      Errors: [["12"]],
-      "Issued and refused": [
-        ["failed 0.2", "issued 0.4", "refused 0.2"],
-        ["denied 0.2", "fault 0.2"],
-      ],
-      "Calls by cluster": [["a 0.4", "b 0.2"]],
-      "How long calls take": [["3"], ["3"]],
-      "Rules that decided": [["r1 same 0.2"]],
-      "Rules in shadow": [["s1  0.2"]],
-      Events: [["quota-unknown 12", "rotation-fault 12"]],
-    });
-  });
-
-  test("explains every panel, and draws none over another", () => {
-    expectExplainedAndApart(panelsOfWorkers);
+test("the dashboard for Workers shows the points that the Worker writes", () => {
+  const database = writtenPoints();
+  const shown = Object.fromEntries(
+    drawnIn<"query">("worker-dashboard.json").map(({ title, targets = [] }) => [
+      title,
+      targets.map(({ query }) =>
+        database
+          .prepare(inSqlite(query))
+          .all()
+          .map(({ t: _, ...row }) => Object.values(row).join(" ")),
+      ),
+    ]),
+  );
+  expect(shown).toEqual({
+    Issued: [["0.4"]],
+    Refused: [["0.2"]],
+    "Own faults": [["0.25"]],
+    Errors: [["12"]],
+    "Issued and refused": [
+      ["failed 0.2", "issued 0.4", "refused 0.2"],
+      ["denied 0.2", "fault 0.2"],
+    ],
+    "Calls by cluster": [["a 0.4", "b 0.2"]],
+    "How long calls take": [["3"], ["3"]],
+    "Rules that decided": [["r1 same 0.2"]],
+    "Rules in shadow": [["s1  0.2"]],
+    Events: [["quota-unknown 12", "rotation-fault 12"]],
   });
 });
