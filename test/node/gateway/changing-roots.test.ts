@@ -1,4 +1,3 @@
-import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { Composition } from "../../../src/config/composition.ts";
@@ -8,60 +7,49 @@ import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import { GatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { issuers } from "../../contract/service-under-test.ts";
 import { taintSigner } from "../../testkit/agent/taint-signer.ts";
-import { patientLimits } from "../../testkit/ca/patient-limits.ts";
-import { serveCa, servedName } from "../../testkit/ca/served-ca.ts";
-import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
+import { servedName } from "../../testkit/ca/served-ca.ts";
+import { mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
 import { noFetching } from "../../testkit/network/no-fetching.ts";
-import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
+import { serveForGateway } from "./gateway-stage.ts";
 
-const issuer = "https://cluster.test";
 const clock = (): Date => new Date();
 
 /** `serve`, and a gateway before it whose file of roots nobody updates. */
 async function startBoth() {
-  const key = await createTokenKey("ES256", "k1");
-  const gateways = [{ account: "istio-system/rampart-gateway", dns_names: [servedName] }];
   const shared = {
-    ISSUERS: [{ issuer, jwks: jwksOf(key), gateways }],
     KEK: randomKek(),
     INCEPTION_DATE: clock().toISOString().slice(0, 10),
     PROPAGATION_INTERVAL: "0s",
   };
-  const ca = await serveCa({ ...shared, SERVING_NAMES: ["localhost"], CRL: "on" });
+  const {
+    key,
+    ISSUERS,
+    served: ca,
+    folder,
+    keys,
+  } = await serveForGateway({ ...shared, CRL: "on" });
   onTestFinished(ca.end);
-  const operator = await Composition.compose(Configuration.parse(shared), {
+  const operator = await Composition.compose(Configuration.parse({ ...shared, ISSUERS }), {
     store: await FileStore.open(ca.storeDirectory),
     fetching: noFetching,
     cryptoProvider: webCryptoProvider,
     log: createEventRecorder(),
     clock,
   });
-  const folder = await temporaryFolder();
-  const tokenOf = (account: string) => mintAccountToken(key, issuer, account, clock());
-  await writeFile(join(folder, "roots.pem"), await ca.bundle());
-  await writeFile(join(folder, "token"), await tokenOf("istio-system:rampart-gateway"));
-  const values = {
-    UPSTREAM: `https://localhost:${ca.port}`,
-    UPSTREAM_CA_FILE: join(folder, "roots.pem"),
-    CACHE: join(folder, "cache"),
-    TOKEN_FILE: join(folder, "token"),
-    LISTEN: "127.0.0.1:0",
-    MONITORING_LISTEN: "127.0.0.1:0",
-    LIMITS: patientLimits,
-  };
-  const configuration = GatewayConfiguration.parse(values);
+  const configuration = GatewayConfiguration.parse({ ...keys, CACHE: join(folder, "cache") });
   let now = clock();
   const run = () => runGateway(configuration, { log: createEventRecorder(), clock: () => now });
   let gateway = await run();
   onTestFinished(() => gateway.close(1000));
   const { csrPem: csr } = await createWorkload();
-  const authorization = `Bearer ${await tokenOf("foo:bar")}`;
+  const authorization = `Bearer ${await mintAccountToken(key, issuers.cluster, "foo:bar", clock())}`;
   /** A caller with these roots alone. */
   const call = async (roots: string) => {
     const { port } = await gateway.address;

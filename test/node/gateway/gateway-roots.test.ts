@@ -5,10 +5,6 @@ import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import { GatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import type { RunningServer } from "../../../src/node/server.ts";
 import { Runtime } from "../../../src/program/runtime.ts";
-import { issuerTables } from "../../contract/service-under-test.ts";
-import { patientLimits } from "../../testkit/ca/patient-limits.ts";
-import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
-import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import {
   namespaceOf,
   startWatchedApi,
@@ -16,32 +12,21 @@ import {
   watchedToken,
 } from "../../testkit/kubernetes/watched-api.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
-import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
+import { serveForGateway } from "./gateway-stage.ts";
 
 let api: WatchedApi;
-let folder: string;
 let gateway: RunningServer<GatewayConfiguration> | undefined;
 let pem: string;
-let served: ServedCa;
+let stage: Awaited<ReturnType<typeof serveForGateway>>;
 
 beforeAll(async () => {
-  const key = await createTokenKey("ES256", "k1");
-  const gateways = [{ account: "istio-system/rampart-gateway", dns_names: [servedName] }];
-  const table = { ...issuerTables.cluster, jwks: jwksOf(key), gateways };
-  served = await serveCa({ SERVING_NAMES: ["localhost"], ISSUERS: [table] });
-  pem = await served.bundle();
-  folder = await lastingFolder();
-  const account = "istio-system:rampart-gateway";
-  const token = await mintAccountToken(key, table.issuer, account, new Date());
-  await writeFile(join(folder, "token"), token);
-  await writeFile(join(folder, "api-token"), watchedToken);
-  await writeFile(join(folder, "roots.pem"), pem);
+  stage = await serveForGateway();
+  pem = await stage.served.bundle();
+  await writeFile(join(stage.folder, "api-token"), watchedToken);
 });
 
-afterAll(async () => {
-  await served.end();
-});
+afterAll(() => stage.served.end());
 
 beforeEach(async () => {
   api = await startWatchedApi();
@@ -56,14 +41,9 @@ afterEach(async () => {
 
 const configurationWith = (values: Record<string, unknown>) =>
   GatewayConfiguration.parse({
-    UPSTREAM: `https://localhost:${served.port}`,
-    UPSTREAM_CA_FILE: join(folder, "roots.pem"),
-    TOKEN_FILE: join(folder, "token"),
-    LISTEN: "127.0.0.1:0",
-    MONITORING_LISTEN: "127.0.0.1:0",
-    LIMITS: patientLimits,
+    ...stage.keys,
     KUBERNETES_SERVER: api.origin,
-    KUBERNETES_TOKEN_FILE: join(folder, "api-token"),
+    KUBERNETES_TOKEN_FILE: join(stage.folder, "api-token"),
     ...values,
   });
 

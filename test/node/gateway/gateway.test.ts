@@ -14,13 +14,8 @@ import { bearer } from "../../contract/rpc-calls.ts";
 import { issuers, issuerTables } from "../../contract/service-under-test.ts";
 import { patientLimits } from "../../testkit/ca/patient-limits.ts";
 import { clusterLocal, scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
-import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
-import {
-  createTokenKey,
-  jwksOf,
-  mintAccountToken,
-  type TokenKey,
-} from "../../testkit/callers/tokens.ts";
+import { type ServedCa, servedName } from "../../testkit/ca/served-ca.ts";
+import { mintAccountToken, type TokenKey } from "../../testkit/callers/tokens.ts";
 import { createWorkloadKey } from "../../testkit/callers/workload-key.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { connectHttp2 } from "../../testkit/network/http2-client.ts";
@@ -30,14 +25,14 @@ import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
 import { proved } from "../../testkit/pki/certificates.ts";
 import { leafUnder } from "../../testkit/pki/held-leaf.ts";
 import { endOf } from "../../testkit/refusal.ts";
-import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { eventually } from "../../testkit/time/eventually.ts";
+import { account, serveForGateway } from "./gateway-stage.ts";
 
 const log = createEventRecorder();
-const account = "istio-system:rampart-gateway";
 const serving = { CertSigner: "serving" };
 let directory: string;
 let key: TokenKey;
+let keys: object;
 let served: ServedCa;
 let roots: string;
 let relay: Relay;
@@ -46,17 +41,8 @@ let port: number;
 
 const service = () => ({ key, now: () => new Date() });
 
-function configurationWith(UPSTREAM: string, values: object = {}): GatewayConfiguration {
-  return GatewayConfiguration.parse({
-    UPSTREAM,
-    UPSTREAM_CA_FILE: join(directory, "roots.pem"),
-    TOKEN_FILE: join(directory, "token"),
-    LISTEN: "127.0.0.1:0",
-    MONITORING_LISTEN: "127.0.0.1:0",
-    LIMITS: patientLimits,
-    ...values,
-  });
-}
+const configurationWith = (UPSTREAM: string, values: object = {}): GatewayConfiguration =>
+  GatewayConfiguration.parse({ ...keys, UPSTREAM, ...values });
 
 function startGateway(upstream: string): Promise<RunningServer<GatewayConfiguration>> {
   return runGateway(configurationWith(upstream), { log, clock: () => new Date() });
@@ -83,22 +69,10 @@ async function startOther(values: object, clock = () => new Date()) {
 const throughRelay = (): string => `https://localhost:${relay.port}/`;
 
 beforeAll(async () => {
-  key = await createTokenKey("ES256", "k1");
-  const gateways = [{ account: "istio-system/rampart-gateway", dns_names: [servedName] }];
-  const jwks = jwksOf(key);
-  served = await serveCa({
-    SERVING_NAMES: ["localhost"],
-    ISSUERS: [
-      { ...issuerTables.cluster, jwks, gateways },
-      { ...issuerTables.team, jwks },
-      { ...issuerTables.down, jwks_uri: "http://127.0.0.1:9" },
-    ],
-  });
+  const down = { ...issuerTables.down, jwks_uri: "http://127.0.0.1:9" };
+  const stage = await serveForGateway({}, issuerTables.team, down);
+  ({ key, keys, served, folder: directory } = stage);
   roots = await served.bundle();
-  directory = await lastingFolder();
-  const token = await mintAccountToken(key, issuers.cluster, account, new Date());
-  await writeFile(join(directory, "token"), `${token}\n`);
-  await writeFile(join(directory, "roots.pem"), roots);
   relay = await startRelay(served.port);
   gateway = await startGateway(throughRelay());
   ({ port } = await gateway.address);
