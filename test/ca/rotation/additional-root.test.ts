@@ -7,6 +7,7 @@ import { AdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { rootCertificates } from "../../fuzz/corpus/certificates.ts";
+import { caTest as test } from "../../testkit/ca/ca-test.ts";
 import type { RunningCa } from "../../testkit/ca/running-ca.ts";
 import {
   issueLeaf,
@@ -18,7 +19,6 @@ import {
   signerOf,
   startSigningCa,
   taintKeyOf,
-  caTest as test,
 } from "../../testkit/ca/tainted-ca.ts";
 import { applyEdit, type DerEdit } from "../../testkit/der/mutation.ts";
 import { createRoot, type RootOptions } from "../../testkit/pki/foreign-root.ts";

@@ -11,6 +11,7 @@ import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import { Kek } from "../../../src/custody/kek.ts";
 import { createTaint } from "../../../src/pki/authority/new-taint.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { caTest as test } from "../../testkit/ca/ca-test.ts";
 import { istioPhaseLengths } from "../../testkit/ca/memory-mint.ts";
 import type { RunningCa } from "../../testkit/ca/running-ca.ts";
 import { sealNewAuthority } from "../../testkit/ca/sealed-authorities.ts";
@@ -26,7 +27,6 @@ import {
   startSigningCa,
   taint,
   taintKeyOf,
-  caTest as test,
 } from "../../testkit/ca/tainted-ca.ts";
 
 const newKek = (id: string) => Kek.import(id, crypto.getRandomValues(new Uint8Array(32)));

@@ -2,6 +2,7 @@ import { describe, expect } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
 import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { caTest as test } from "../../testkit/ca/ca-test.ts";
 import type { RunningCa } from "../../testkit/ca/running-ca.ts";
 import {
   countOf,
@@ -18,7 +19,6 @@ import {
   startWithSuccessor,
   taint,
   taintKeyOf,
-  caTest as test,
 } from "../../testkit/ca/tainted-ca.ts";
 
 /** The bundle is counted. */

@@ -1,5 +1,4 @@
 import { X509Certificate } from "node:crypto";
-import { test } from "vitest";
 import type { AuthorityView } from "../../../src/ca/authority-view.ts";
 import type { AuditEvent } from "../../../src/ca/issuance/audit-event.ts";
 import { issueCertificate } from "../../../src/ca/issuance/issue-certificate.ts";
@@ -33,9 +32,6 @@ export async function startSigningCa(
   ca.pass(2 * propagation);
   return ca;
 }
-
-/** A test that gets such a CA, without a root of another CA in the bundle, so that roots can be counted. */
-export const caTest = test.extend("ca", () => startSigningCa({}, { hasNoNamesake: true }));
 
 /** The store, opened as a reader opens it. */
 export async function openStore(mint: Mint): Promise<OpenedStore> {
