@@ -1,22 +1,10 @@
-import { createServer, type IncomingMessage } from "node:http";
+import { createServer } from "node:http";
 import { issuerTables } from "../contract/service-under-test.ts";
+import { toRequest } from "../testkit/agent/http-ca.ts";
 import { type RunningCa, startCa } from "../testkit/ca/running-ca.ts";
 import { taint } from "../testkit/ca/tainted-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/callers/tokens.ts";
 import { listenOnLoopback } from "../testkit/network/loopback.ts";
-
-/** CAs on the loopback address, each below a path of its own, with clocks and faults that their callers control. */
-interface ControlledCas {
-  /** The origin. `POST /new` founds a CA, and answers its URL. */
-  readonly origin: string;
-  /** Founds a CA, and mints tokens of the workload `foo:bar` for it. */
-  readonly found: () => Promise<{
-    readonly url: string;
-    readonly ca: RunningCa;
-    readonly mint: () => Promise<string>;
-  }>;
-  readonly close: () => Promise<void>;
-}
 
 interface ControlledCa {
   readonly ca: RunningCa;
@@ -84,16 +72,6 @@ async function answer(cas: Map<string, ControlledCa>, request: Request): Promise
   return of.ca.app.fetch(new Request(`https://ca.test${rest}`, request));
 }
 
-async function toRequest(origin: string, incoming: IncomingMessage): Promise<Request> {
-  const chunks: Uint8Array[] = await Array.fromAsync(incoming);
-  const { method = "", url = "", headers } = incoming;
-  return new Request(new URL(url, origin), {
-    method,
-    headers: headers as Record<string, string>,
-    ...(method === "POST" && { body: Buffer.concat(chunks) }),
-  });
-}
-
 /** Moves the clock of a CA to this machine's, with runs of its cron, so that no key and no authority ends without another. */
 export async function passToNow(ca: RunningCa): Promise<void> {
   const left = (): number => (Date.now() - ca.now().getTime()) / 1000;
@@ -103,7 +81,11 @@ export async function passToNow(ca: RunningCa): Promise<void> {
   }
 }
 
-export async function startControlledCas(): Promise<ControlledCas> {
+/**
+ * Starts CAs on the loopback address, each below a path of its own, with clocks and faults that their callers control.
+ * `POST /new` founds one, and answers its URL.
+ */
+export async function startControlledCas() {
   const cas = new Map<string, ControlledCa>();
   const server = createServer(async (incoming, outgoing) => {
     const response = await answer(cas, await toRequest(origin, incoming));
@@ -115,6 +97,7 @@ export async function startControlledCas(): Promise<ControlledCas> {
   return {
     origin,
     close,
+    /** Founds a CA, and mints tokens of the workload `foo:bar` for it. */
     found: async () => {
       const name = await found(cas);
       const { ca } = cas.get(name) ?? (await foundCa());

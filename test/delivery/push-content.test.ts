@@ -233,14 +233,21 @@ function withLastOctet(pem: string, change: number): string {
   return `${[begin, ...lines, end].join("\n")}\n`;
 }
 
-/** Requests for CRLs arrive so late that nothing but a wait for them keeps their order. */
-const fetchLate: typeof NodeFetch.trusting = (roots) => {
-  const send = NodeFetch.trusting(roots);
-  return async (url, init) => {
-    if (url.includes("istio-ca-crl")) await setTimeout(100);
-    return send(url, init);
+/** Fetches as ever, unless there is an answer before. */
+const fetching =
+  (
+    before: (url: string, init: RequestInit) => Promise<Response | undefined>,
+  ): typeof NodeFetch.trusting =>
+  (trusted) => {
+    const send = NodeFetch.trusting(trusted);
+    return async (url, init) => (await before(url, init)) ?? send(url, init);
   };
-};
+
+/** Requests for CRLs arrive so late that nothing but a wait for them keeps their order. */
+const fetchLate = fetching(async (url) => {
+  if (url.startsWith(api.origin) && url.includes("istio-ca-crl")) await setTimeout(100);
+  return undefined;
+});
 
 /** Both pushes of a CA to API servers, which a mesh that moves may have under one name. */
 function pushesBy(
@@ -275,9 +282,7 @@ test("CRLs come before the roots in each cluster, so that no root is without its
 test("CRLs come before the roots at each of two API servers of one name", async () => {
   const quick = await startWatchedApi();
   for (const name of ["default", "shop"]) quick.put(namespaceOf(name));
-  const late: typeof NodeFetch.trusting = (roots) => (url, init) =>
-    (url.startsWith(api.origin) ? fetchLate : NodeFetch.trusting)(roots)(url, init);
-  await pushesBy(late, [api.origin, quick.origin]).deliver(ca.now());
+  await pushesBy(fetchLate, [api.origin, quick.origin]).deliver(ca.now());
   await quick.close();
   expect([writesTo(api), writesTo(quick)]).toEqual([crlsFirst, crlsFirst]);
 });
@@ -298,14 +303,11 @@ const rootsInBoth = (): number[] =>
     rootCount(JSON.stringify(api.configMapIn(each, "istio-ca-root-cert")?.data)),
   );
 
-/** Refuses the writes of CRLs in namespace shop. */
-const refuseInShop: typeof NodeFetch.trusting = (trusted) => {
-  const send = NodeFetch.trusting(trusted);
-  return async (url, init) =>
-    init.method === "PATCH" && url.includes("/shop/configmaps/istio-ca-crl")
-      ? new Response(undefined, { status: 500 })
-      : send(url, init);
-};
+const refuseInShop = fetching(async (url, { method }) =>
+  method === "PATCH" && url.includes("/shop/configmaps/istio-ca-crl")
+    ? new Response(undefined, { status: 500 })
+    : undefined,
+);
 
 test("a namespace whose CRLs are refused gets new roots a while later, and the others at once", async () => {
   await pushesBy(NodeFetch.trusting).deliver(ca.now());
@@ -348,31 +350,29 @@ test.each([0, 1])(
   },
 );
 
-test("new roots wait for CRLs that the CA cannot say, for as long", async () => {
-  await pushesBy(NodeFetch.trusting).deliver(ca.now());
-  await publishSecondRoot();
-  const { certificateAuthority } = ca;
-  const crls = () => Promise.reject(new Error("no key opens"));
-  ca = { ...ca, certificateAuthority: { ...certificateAuthority, crls } };
-  await pushesBy(NodeFetch.trusting).deliver(ca.now());
-  expect(rootsInBoth()).toEqual([1, 1]);
-  ca.pass(90);
-  await pushesBy(NodeFetch.trusting).deliver(ca.now());
-  expect(rootsInBoth()).toEqual([2, 2]);
-});
+const withoutCrls = fetching(async (url) =>
+  url.includes("istio-ca-crl") ? new Response(undefined, { status: 403 }) : undefined,
+);
 
-test("new roots wait where the CRLs of a cluster cannot be listed, for as long", async () => {
+test.each<[string, () => typeof NodeFetch.trusting]>([
+  [
+    "that the CA cannot say",
+    () => {
+      const { certificateAuthority } = ca;
+      const crls = () => Promise.reject(new Error("no key opens"));
+      ca = { ...ca, certificateAuthority: { ...certificateAuthority, crls } };
+      return NodeFetch.trusting;
+    },
+  ],
+  ["of a cluster in which they cannot be listed", () => withoutCrls],
+])("new roots wait for CRLs %s, for as long", async (_, prepare) => {
   await pushesBy(NodeFetch.trusting).deliver(ca.now());
   await publishSecondRoot();
-  const withoutCrls: typeof NodeFetch.trusting = (trusted) => {
-    const send = NodeFetch.trusting(trusted);
-    return async (url, init) =>
-      url.includes("istio-ca-crl") ? new Response(undefined, { status: 403 }) : send(url, init);
-  };
-  await pushesBy(withoutCrls).deliver(ca.now());
+  const fetch = prepare();
+  await pushesBy(fetch).deliver(ca.now());
   expect(rootsInBoth()).toEqual([1, 1]);
   ca.pass(90);
-  await pushesBy(withoutCrls).deliver(ca.now());
+  await pushesBy(fetch).deliver(ca.now());
   expect(rootsInBoth()).toEqual([2, 2]);
 });
 
@@ -381,14 +381,12 @@ test("a cluster that comes back within a run gets its CRLs first all the same", 
   await publishSecondRoot();
   ca.pass(3600);
   let isAway = true;
-  const { deliver } = pushesBy((trusted) => {
-    const send = NodeFetch.trusting(trusted);
-    return async (url, init) => {
-      if (!isAway) return send(url, init);
-      isAway = false;
-      throw new TypeError("fetch failed");
-    };
+  const fetch = fetching(async () => {
+    if (!isAway) return undefined;
+    isAway = false;
+    throw new TypeError("fetch failed");
   });
+  const { deliver } = pushesBy(fetch);
   api.asked.length = 0;
   await deliver(ca.now());
   expect(writesTo(api)).toEqual(crlsFirst);

@@ -79,12 +79,7 @@ test("says who signs, since when and until when, and what comes", async () => {
   const status = await statusOf(authoritiesOf(mint)).at(now);
   const [signer] = status.signers;
   expect(status.ready).toBe(true);
-  expect(signer?.authorities).toHaveLength(1);
-  expect(signer?.authorities[0]).toMatchObject({
-    signs: true,
-    phase: "signing",
-    key: "EC-P256",
-  });
+  expect(signer?.authorities).toMatchObject([{ signs: true, phase: "signing", key: "EC-P256" }]);
   const instants = signer?.events.map(({ at }) => at.getTime()) ?? [];
   expect(instants).toEqual(instants.toSorted());
   expect(signer?.events[0]).toMatchObject({ id: "next", event: "minted" });
@@ -98,9 +93,9 @@ test("shows both authorities of a rotation, of which the former verifies once it
   const { signers } = await statusOf(authoritiesOf(mint)).at(overlap);
   const found = signers[0]?.authorities ?? [];
   expect(found).toHaveLength(2);
-  expect(found.map(({ phase, signs }) => [phase, signs])).toEqual([
-    ["verifying", false],
-    ["signing", true],
+  expect(found).toMatchObject([
+    { phase: "verifying", signs: false },
+    { phase: "signing", signs: true },
   ]);
   expect(found[0]?.schedule.signsUntil).toEqual(found[1]?.schedule.signsFrom);
 });
@@ -136,30 +131,23 @@ test("says of an empty store that nobody signs, and forecasts nothing", async ()
   await mint.store.put({ kind: "denial", id: "junk", value: "junk" });
   const { signers } = await statusOf(authoritiesOf(mint)).at(inception);
   expect(signers[0]?.unopened).toBeUndefined();
+  // Under another CA's root a person has to do something.
+  const offline = authoritiesOf(createMemoryMint(keks, { authorityRoot: "offline" }));
+  const { signers: own } = await statusOf(offline).at(inception);
+  expect(own[0]?.nextStep).toMatchObject({ act: "request" });
 });
 
-test("says what a person has to do under another CA's root", async () => {
-  const mint = createMemoryMint(keks, { authorityRoot: "offline" });
-  const { signers } = await statusOf(authoritiesOf(mint)).at(inception);
-  expect(signers[0]?.nextStep).toMatchObject({ act: "request" });
-});
-
-test("still says something while the store cannot be read", async () => {
+test("still says something while the store cannot be read, and shows the other signers while that of one cannot", async () => {
   const own = await statusOf(unreachable, { troubles: ["the log is slow"] }).at(inception);
   expect(own).toMatchObject({ ready: false, signers: [] });
-  expect(own.needsAttention).toEqual([
-    "the store of authorities cannot be read",
-    "the log is slow",
-  ]);
-});
-
-test("shows the other signers while the store of one cannot be read", async () => {
+  const away = "the store of authorities cannot be read";
+  expect(own.needsAttention).toEqual([away, "the log is slow"]);
   const mint = await foundedMint();
   const signers = new Map([["batch", { authorities: unreachable }]]);
   const status = await statusOf(authoritiesOf(mint), { signers }).at(after(1));
   expect(status.signers.map(({ name }) => name)).toEqual([""]);
   expect(status.ready).toBe(true);
-  expect(status.needsAttention).toEqual(["the store of authorities cannot be read"]);
+  expect(status.needsAttention).toEqual([away]);
 });
 
 test("a CA that cannot log what it issues is not ready, and says why", async () => {
@@ -207,28 +195,21 @@ test("says of each issuer how its keys are", async () => {
   const key = await createTokenKey("ES256", "k1");
   const failure = { at: inception, detail: "answered with status 503" };
   const keys = [{ keyId: "k2", algorithms: ["RS256"] as const }];
-  const withState = (
-    state: ReturnType<NonNullable<ReturnType<typeof tokenIssuer>["keys"]["state"]>>,
-  ) =>
-    tokenIssuerWithoutKeys("https://a.test", {
-      keys: Object.assign(() => [], { state: () => state }),
-    });
+  const states = [
+    { keys: [] },
+    { keys, fetchedAt: inception },
+    { keys, fetchedAt: inception, failure },
+    { keys: [], failure },
+  ].map((state) => {
+    const source = "issuer" as const;
+    const loaded = Object.assign(() => [], { state: () => ({ source, ...state }) });
+    return tokenIssuerWithoutKeys("https://a.test", { keys: loaded });
+  });
   const { issuers } = await statusOf(unreachable, {
-    issuers: [
-      tokenIssuer("https://a.test", [key]),
-      withState({ source: "issuer", keys: [] }),
-      withState({ source: "issuer", keys, fetchedAt: inception }),
-      withState({ source: "issuer", keys, fetchedAt: inception, failure }),
-      withState({ source: "issuer", keys: [], failure }),
-    ],
+    issuers: [tokenIssuer("https://a.test", [key]), ...states],
   }).at(inception);
-  expect(issuers.map((issuer) => issuer.keys)).toEqual([
-    "configured",
-    "not fetched",
-    "fetched",
-    "stale",
-    "unreachable",
-  ]);
+  const shown = ["configured", "not fetched", "fetched", "stale", "unreachable"];
+  expect(issuers.map((issuer) => issuer.keys)).toEqual(shown);
   expect(issuers[0]?.knownKeys).toMatchObject([{ keyId: "k1", algorithms: ["ES256"] }]);
   expect(issuers[4]).toMatchObject({ failure: { detail: "answered with status 503" } });
 });
@@ -258,12 +239,8 @@ test("measures a named signer by its own inception date", async () => {
     }),
     signers: new Map([["batch", { authorities: authoritiesOf(createMemoryMint(keks)) }]]),
   }).at(after(1));
-  expect(findings.map(({ name, what }) => [name, what])).toEqual([
-    [
-      "inception-date-passed",
-      "Signer batch: The store is empty, and INCEPTION_DATE 2020-01-01 is over.",
-    ],
-  ]);
+  const what = "Signer batch: The store is empty, and INCEPTION_DATE 2020-01-01 is over.";
+  expect(findings).toMatchObject([{ name: "inception-date-passed", what }]);
 });
 
 test("names what the records tell that an operator should know, the worst first", async () => {

@@ -60,28 +60,18 @@ test("is where the CA is by default, as in pilot-agent", () => {
 });
 
 const timing = {
-  initialDelaySeconds: 0,
-  timeoutSeconds: 1,
-  periodSeconds: 10,
-  successThreshold: 1,
-  failureThreshold: 1,
+  ...{ initialDelaySeconds: 0, timeoutSeconds: 1, periodSeconds: 10 },
+  ...{ successThreshold: 1, failureThreshold: 1 },
 };
 
+const header = { name: "a", value: "b" };
+const http = { kind: "http", scheme: "http", port: 8080, path: "/", httpHeaders: [] };
+
 test.each([
-  [
-    "httpGet: { port: 8080 }",
-    { kind: "http", scheme: "http", host: undefined, port: 8080, path: "/", httpHeaders: [] },
-  ],
+  ["httpGet: { port: 8080 }", { ...http, host: undefined }],
   [
     "httpGet: { port: 8080, path: live, host: app, scheme: HTTPS, httpHeaders: [{ name: a, value: b }] }",
-    {
-      kind: "http",
-      scheme: "https",
-      host: "app",
-      port: 8080,
-      path: "/live",
-      httpHeaders: [{ name: "a", value: "b" }],
-    },
+    { ...http, scheme: "https", host: "app", path: "/live", httpHeaders: [header] },
   ],
   ["tcpSocket: { port: 22 }", { kind: "tcp", host: undefined, port: 22 }],
   ["grpc: { port: 9090 }", { kind: "grpc", port: 9090, service: "" }],
@@ -92,14 +82,9 @@ test.each([
 
 test("reads the times of a probe, in which 0 is unset", () => {
   const times = "initialDelaySeconds: 5, timeoutSeconds: 0, periodSeconds: 3, failure_threshold: 2";
-  expect(parse(`readiness_probe: { tcp_socket: { port: 1 }, ${times} }`).readinessProbe).toEqual({
-    method: { kind: "tcp", host: undefined, port: 1 },
-    initialDelaySeconds: 5,
-    timeoutSeconds: 1,
-    periodSeconds: 3,
-    successThreshold: 1,
-    failureThreshold: 2,
-  });
+  const expected = { ...timing, initialDelaySeconds: 5, periodSeconds: 3, failureThreshold: 2 };
+  const { readinessProbe } = parse(`readiness_probe: { tcp_socket: { port: 1 }, ${times} }`);
+  expect(readinessProbe).toMatchObject(expected);
 });
 
 test.each([

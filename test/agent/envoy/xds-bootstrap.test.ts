@@ -92,20 +92,10 @@ test("reads the downward API's quotation", () => {
   expect(parsePodFields(text)).toEqual({ app: "cart", note: 'a "b" \\ \n\tüA😀', empty: "" });
 });
 
-test("refuses a bootstrap by xDS without an address of istiod", async () => {
-  await expect(createMachineBootstrap(pod, "sidecar")).rejects.toThrow("DISCOVERY_ADDRESS");
-});
-
 test("binds to both families, and reaches its own by IPv6, where the first address is IPv6", async () => {
-  const bootstrap = await createMachineBootstrap(
-    {
-      ...pod,
-      DISCOVERY_ADDRESS: "istiod:15012",
-      INSTANCE_IP: "fd00::5",
-      RAMPART_STATUS_ADDR: ":1",
-    },
-    "sidecar",
-  );
+  const address = { DISCOVERY_ADDRESS: "istiod:15012", INSTANCE_IP: "fd00::5" };
+  const environment = { ...pod, ...address, RAMPART_STATUS_ADDR: ":1" };
+  const bootstrap = await createMachineBootstrap(environment, "sidecar");
   const text = JSON.stringify(bootstrap);
   expect(text).not.toMatch(/"address":"(?:0\.0\.0\.0|127\.0\.0\.1)"/);
   const anywhere = { address: "::", ipv4_compat: true };
@@ -118,4 +108,5 @@ test("binds to both families, and reaches its own by IPv6, where the first addre
     },
   });
   expect(text).toContain('"socket_address":{"address":"::1","port_value":1}');
+  await expect(createMachineBootstrap(pod, "sidecar")).rejects.toThrow("DISCOVERY_ADDRESS");
 });

@@ -35,7 +35,7 @@ async function faultOf(source: TokenSource, signal = never, timeout?: number): P
   return messageOf(error);
 }
 
-test("asks anew for each call, with the headers of the endpoint", async () => {
+test("asks anew for each call, with the headers of the endpoint, and takes the token out of JSON", async () => {
   let calls = 0;
   const source = await play(({ method, url, headers }, response) =>
     response.end(
@@ -44,11 +44,8 @@ test("asks anew for each call, with the headers of the endpoint", async () => {
   );
   expect(await readToken(source, never)).toBe("GET./t?a=b.true.22.1");
   expect(await readToken(source, never)).toBe("GET./t?a=b.true.22.2");
-});
-
-test("takes the token out of JSON", async () => {
-  const source = await play((_, response) => response.end(`{"a":1,"value":"${secret}"}`), "value");
-  expect(await readToken(source, never)).toBe(secret);
+  const json = await play((_, response) => response.end(`{"a":1,"value":"${secret}"}`), "value");
+  expect(await readToken(json, never)).toBe(secret);
 });
 
 test.each<[string, string | undefined, number, string, string]>([
@@ -58,13 +55,7 @@ test.each<[string, string | undefined, number, string, string]>([
   ["two lines", undefined, 200, `${secret}\n${secret}`, "answered without a token"],
   ["a page", undefined, 200, "<html> secret", "answered without a token"],
   ["too much", undefined, 200, "a".repeat(40_000), "answered too much"],
-  [
-    "a longer token than any header",
-    undefined,
-    200,
-    "a".repeat(16_385),
-    "answered without a token",
-  ],
+  ["a token beyond any header", undefined, 200, "a".repeat(16_385), "answered without a token"],
   ["no JSON", "value", 200, secret, "did not answer JSON in UTF-8 with one spelling"],
   ["a member twice", "value", 200, '{"value":"secret","value":"b"}', "did not answer JSON"],
   ["another member", "value", 200, '{"access_token":"secret"}', "answered without a token"],
@@ -125,21 +116,12 @@ test("ends a command that does not end, and that of an ended call", async () => 
   expect(await faultOf(missing)).toBe("no token: the command /nowhere/token cannot be run: ENOENT");
 });
 
-const obtained = (obtain: (signal: AbortSignal) => Promise<string>): TokenSource => ({
-  kind: "function",
-  obtain,
-});
-
 test("takes the token of a function, and waits no longer for it than for others", async () => {
-  expect(
-    await readToken(
-      obtained(async () => secret),
-      never,
-    ),
-  ).toBe(secret);
-  const refusing = obtained(() => Promise.reject(new OperatorError("AWS refuses")));
-  expect(await faultOf(refusing)).toBe("no token: AWS refuses");
-  const silent = obtained(() => new Promise(() => undefined));
+  const kind = "function";
+  expect(await readToken({ kind, obtain: async () => secret }, never)).toBe(secret);
+  const obtain = () => Promise.reject(new OperatorError("AWS refuses"));
+  expect(await faultOf({ kind, obtain })).toBe("no token: AWS refuses");
+  const silent = { kind, obtain: () => new Promise<string>(() => undefined) } as const;
   expect(await faultOf(silent, never, 1)).toContain("no token: AWS did not answer");
   expect(await faultOf(silent, AbortSignal.abort())).toContain("no token: AWS did not answer");
 });

@@ -40,11 +40,15 @@ async function write(file: string, content: string): Promise<void> {
 }
 
 function mountedFiles(options: { isRequired?: boolean; outputFolder?: string } = {}) {
-  const { isRequired = true, outputFolder } = options;
-  const log = createEventRecorder();
-  const metrics = new AgentMetrics();
-  const ports = { log, metrics, debounceMilliseconds: 5 };
-  const mounted = new MountedFiles({ ...ports, isRequired, outputFolder, base });
+  const [log, metrics] = [createEventRecorder(), new AgentMetrics()];
+  const usual = {
+    log,
+    metrics,
+    debounceMilliseconds: 5,
+    isRequired: true,
+    outputFolder: undefined,
+  };
+  const mounted = new MountedFiles({ ...usual, base, ...options });
   onTestFinished(() => mounted.close());
   return { mounted, log, metrics };
 }
@@ -79,24 +83,15 @@ function secretsOf({ mounted, log, metrics }: ReturnType<typeof mountedFiles>) {
 test("mounted files are served when they come after the agent has started, and count as a change", async () => {
   const parts = mountedFiles();
   const source = secretsOf(parts);
-  const changes: string[] = [];
-  let wake = (): void => undefined;
-  const until = async (name: string): Promise<void> => {
-    while (!changes.includes(name)) await new Promise<void>((resolve) => (wake = resolve));
-  };
-  for (const name of ["default", "ROOTCA"]) {
-    const unwatch = source.watch(name, () => {
-      changes.push(name);
-      wake();
-    });
-    onTestFinished(unwatch);
-  }
+  const names = ["default", "ROOTCA"];
+  const changed = names.map(
+    (name) => new Promise<void>((resolve) => onTestFinished(source.watch(name, resolve))),
+  );
   expect(parts.mounted.faults(issuedAt)).toHaveLength(2);
   await write("etc/certs/cert-chain.pem", one.chain);
   await write("etc/certs/key.pem", one.key);
   await write("etc/certs/root-cert.pem", root.pem);
-  await until("default");
-  await until("ROOTCA");
+  await Promise.all(changed);
   expect(await source.load("default")).toMatchObject({ chainPem: one.chain });
   expect(await source.load("ROOTCA")).toMatchObject({ pem: root.pem });
   expect(parts.mounted.faults(issuedAt)).toEqual([]);

@@ -109,27 +109,28 @@ test("a federated token is validated by its own domain's keys alone", async () =
   }
 });
 
-test.each([
-  ["no audience", []],
-  ["an empty audience", [""]],
-  ["nine audiences", Array.from({ length: 9 }, (_, i) => `${i}`)],
-  ["an audience beyond 255 characters", ["x".repeat(256)]],
-])("%s never reaches the CA", async (_, audience) => {
-  const refused = await refusalOf(client.fetchJWTSVID({ audience }, security));
-  expect(refused).toMatch(/^InvalidArgument: name 1 to 8 audiences/);
+test("no audience, nine, an empty and a long one never reach the CA", async () => {
+  const nine = Array.from({ length: 9 }, (_, i) => `${i}`);
+  for (const audience of [[], [""], nine, ["x".repeat(256)]]) {
+    const refused = await refusalOf(client.fetchJWTSVID({ audience }, security));
+    expect(refused).toMatch(/^InvalidArgument: name 1 to 8 audiences/);
+  }
   expect(authority.requests).toHaveLength(0);
 });
 
-test.each([
-  [Code.InvalidArgument, "InvalidArgument"],
-  [Code.Unimplemented, "Unimplemented"],
-  [Code.PermissionDenied, "PermissionDenied"],
-  [Code.Unauthenticated, "PermissionDenied"],
-  [Code.FailedPrecondition, "Unavailable"],
-])("the CA's code %i becomes %s", async (code, told) => {
-  authority.refusal = new ConnectError("the CA's sentence", code);
-  const refused = await refusalOf(client.fetchJWTSVID({ audience: ["a", "b"] }, security));
-  expect(refused).toMatch(new RegExp(`^${told}: there is no token for a, b: .*the CA's sentence`));
+test("a code of the CA becomes one that a workload understands", async () => {
+  for (const [code, told] of [
+    [Code.InvalidArgument, "InvalidArgument"],
+    [Code.Unimplemented, "Unimplemented"],
+    [Code.PermissionDenied, "PermissionDenied"],
+    [Code.Unauthenticated, "PermissionDenied"],
+    [Code.FailedPrecondition, "Unavailable"],
+  ] as const) {
+    authority.refusal = new ConnectError("the CA's sentence", code);
+    const refused = await refusalOf(client.fetchJWTSVID({ audience: [`${code}`] }, security));
+    expect(refused).toContain(`${told}: there is no token for ${code}: `);
+    expect(refused).toContain("the CA's sentence");
+  }
 });
 
 test("a workload may name itself and as many audiences as the CA takes, and gets no token of another", async () => {

@@ -1,7 +1,6 @@
 import { promisify } from "node:util";
 import {
   Client,
-  type ClientDuplexStream,
   credentials,
   Metadata,
   Server,
@@ -27,39 +26,18 @@ const unlimited = {
   "grpc.max_send_message_length": -1,
 };
 
-/** A stream as istiod sees it. */
-export interface IstiodStream {
-  readonly path: string;
-  readonly metadata: Readonly<Record<string, unknown>>;
-  readonly requests: Arrivals<Buffer>;
-  readonly call: ServerDuplexStream<Buffer, Buffer>;
-  readonly send: (response: Uint8Array) => void;
-  readonly end: (status?: { readonly code: number; readonly details: string }) => void;
-  /** Resolves when the proxy has ended the stream. */
-  readonly isOver: Promise<void>;
-}
-
-/** An istiod of which a test is the mind. */
-export interface FakeIstiod {
-  readonly address: string;
-  readonly port: number;
-  /** PEM. */
-  readonly root: string;
-  readonly streams: Arrivals<IstiodStream>;
-  readonly stop: () => void;
-}
+export type FakeIstiod = Awaited<ReturnType<typeof startFakeIstiod>>;
 
 /**
+ * Starts an istiod of which a test is the mind.
+ *
  * @param port The port of an istiod that was there before; any by default.
  * @param identity A new one by default. `plaintext` is an istiod without TLS.
  */
-export async function startFakeIstiod(
-  port: number = 0,
-  identity?: TlsIdentity | "plaintext",
-): Promise<FakeIstiod> {
+export async function startFakeIstiod(port: number = 0, identity?: TlsIdentity | "plaintext") {
   const isPlaintext = identity === "plaintext";
   const { key, ca } = isPlaintext ? { key: "", ca: "" } : (identity ?? (await createTlsIdentity()));
-  const streams = new Arrivals<IstiodStream>();
+  const streams = new Arrivals<ReturnType<typeof istiodStream>>();
   const server = new Server(unlimited);
   const accept = (path: string) => (call: ServerDuplexStream<Buffer, Buffer>) =>
     streams.add(istiodStream(path, call));
@@ -87,8 +65,10 @@ export async function startFakeIstiod(
   return { address: `127.0.0.1:${bound}`, port: bound as number, root: ca, streams, stop };
 }
 
-function istiodStream(path: string, call: ServerDuplexStream<Buffer, Buffer>): IstiodStream {
+/** A stream as istiod sees it. */
+function istiodStream(path: string, call: ServerDuplexStream<Buffer, Buffer>) {
   const requests = new Arrivals<Buffer>();
+  /** Resolves when the proxy has ended the stream. */
   const isOver = new Promise<void>((resolve) => {
     call.on("cancelled", resolve);
     call.on("end", resolve);
@@ -97,30 +77,22 @@ function istiodStream(path: string, call: ServerDuplexStream<Buffer, Buffer>): I
   call.on("error", () => undefined);
   return {
     path,
-    metadata: call.metadata.getMap(),
+    metadata: call.metadata.getMap() as Readonly<Record<string, unknown>>,
     requests,
     call,
     isOver,
-    send: (response) => void call.write(Buffer.from(response)),
-    end: (status) =>
+    send: (response: Uint8Array) => void call.write(Buffer.from(response)),
+    end: (status?: { readonly code: number; readonly details: string }) =>
       status ? call.emit("error", { ...status, metadata: new Metadata() }) : call.end(),
   };
 }
 
-/** A stream as Envoy sees it. */
-export interface EnvoyStream {
-  readonly responses: Arrivals<Buffer>;
-  readonly call: ClientDuplexStream<Buffer, Buffer>;
-  readonly send: (request: Uint8Array) => void;
-  readonly status: Promise<StatusObject>;
-}
-
-/** Opens a stream, each on a connection of its own, as Envoy does. */
+/** Opens a stream as Envoy does, each on a connection of its own. */
 export function openEnvoyStream(
   socket: string,
   protocol: keyof typeof paths,
   path: string = paths[protocol],
-): EnvoyStream {
+) {
   const client = new Client(`unix:${socket}`, credentials.createInsecure(), {
     ...unlimited,
     "grpc.use_local_subchannel_pool": 1,
@@ -131,11 +103,12 @@ export function openEnvoyStream(
   call.on("data", (response: Buffer) => responses.add(response));
   call.on("error", () => undefined);
   const status = new Promise<StatusObject>((resolve) => call.on("status", resolve));
-  return { responses, call, status, send: (request) => void call.write(Buffer.from(request)) };
+  const send = (request: Uint8Array) => void call.write(Buffer.from(request));
+  return { responses, call, status, send };
 }
 
 /** Values that arrive one by one, for a test that waits for them. */
-class Arrivals<T> {
+export class Arrivals<T> {
   readonly all: T[] = [];
   readonly #waiting = new Set<() => void>();
 

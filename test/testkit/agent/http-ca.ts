@@ -1,8 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage } from "node:http";
 import { join } from "node:path";
-import { buffer } from "node:stream/consumers";
-import type { Hono } from "hono";
 import { revokeCertificates } from "../ca/revoke-certificates.ts";
 import { startCa } from "../ca/running-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../callers/tokens.ts";
@@ -30,7 +28,7 @@ export async function startHttpCa(
   await ca.found();
   const folder = await lastingFolder();
   const server = createServer(async (request, response) => {
-    const answered = await answerOf(ca.app, request);
+    const answered = await ca.app.fetch(await toRequest("http://ca.test", request));
     response.writeHead(answered.status, Object.fromEntries(answered.headers));
     response.end(Buffer.from(await answered.arrayBuffer()));
   });
@@ -52,11 +50,13 @@ export async function startHttpCa(
   };
 }
 
-async function answerOf(app: Hono, request: IncomingMessage): Promise<Response> {
-  const body = request.method === "POST" ? new Uint8Array(await buffer(request)) : undefined;
-  const headers = new Headers(request.headers as Record<string, string>);
-  const url = new URL(request.url ?? "/", "http://ca.test");
-  return app.fetch(
-    new Request(url, { method: request.method ?? "GET", headers, ...(body && { body }) }),
-  );
+/** The request of a server of Node, as that of a platform's fetch. */
+export async function toRequest(origin: string, incoming: IncomingMessage): Promise<Request> {
+  const chunks: Uint8Array[] = await Array.fromAsync(incoming);
+  const { method = "", url = "", headers } = incoming;
+  return new Request(new URL(url, origin), {
+    method,
+    headers: headers as Record<string, string>,
+    ...(method === "POST" && { body: Buffer.concat(chunks) }),
+  });
 }

@@ -1,23 +1,12 @@
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import { type Agent, startAgent } from "../../../src/agent/agent.ts";
+import { startAgent } from "../../../src/agent/agent.ts";
 import type { Environment } from "../../../src/agent/configuration/environment.ts";
 import { parseConfiguration } from "../../../src/agent/configuration.ts";
 import { telemetryOf } from "../../../src/cli/verbs/run/telemetry.ts";
-import type { OperationalEvent } from "../../../src/foundation/events.ts";
 import { createEventRecorder } from "../log/event-recorder.ts";
 import { temporaryFolder } from "../temporary-folder.ts";
 import type { HttpCa } from "./http-ca.ts";
-
-/** An agent in this process. It ends with the test. */
-export interface RunningAgent {
-  readonly agent: Agent;
-  readonly folder: string;
-  readonly sdsSocket: string;
-  readonly events: readonly OperationalEvent[];
-  /** Resolves with the first event of this name, or the n-th, even if it came before the call. */
-  readonly event: (name: string, n?: number) => Promise<OperationalEvent>;
-}
 
 /** The environment of the workload `foo/bar`, whose files are in this folder: `root-cert.pem`, `token` and `sds`. */
 export const environmentIn = (folder: string, CA_ADDR: string): Environment => ({
@@ -31,7 +20,7 @@ export const environmentIn = (folder: string, CA_ADDR: string): Environment => (
 });
 
 /** @param variables Changes to an environment that works. */
-export async function runAgent(ca: HttpCa, variables: Environment = {}): Promise<RunningAgent> {
+export async function runAgent(ca: HttpCa, variables: Environment = {}) {
   const folder = await temporaryFolder();
   const environment = {
     CA_ADDR: ca.url,
@@ -46,10 +35,8 @@ export async function runAgent(ca: HttpCa, variables: Environment = {}): Promise
   return { ...started, folder, sdsSocket: environment.RAMPART_SDS_SOCKET };
 }
 
-/** Starts an agent with exactly this environment. */
-export async function startTestAgent(
-  environment: Environment,
-): Promise<Pick<RunningAgent, "agent" | "events" | "event">> {
+/** Starts an agent in this process with exactly this environment. It ends with the test. */
+export async function startTestAgent(environment: Environment) {
   const log = createEventRecorder();
   const clock = (): Date => new Date();
   const telemetry = await telemetryOf("agent", { environment, clock });

@@ -9,12 +9,7 @@ import { createEventRecorder } from "../log/event-recorder.ts";
 import { temporaryFolder } from "../temporary-folder.ts";
 import { createVirtualTime } from "../time/virtual-time.ts";
 import { request, types } from "./discovery-messages.ts";
-import {
-  type EnvoyStream,
-  type FakeIstiod,
-  openEnvoyStream,
-  startFakeIstiod,
-} from "./discovery-peers.ts";
+import { type FakeIstiod, openEnvoyStream, startFakeIstiod } from "./discovery-peers.ts";
 
 export type RunningXdsProxy = Awaited<ReturnType<typeof runXdsProxy>>;
 
@@ -52,7 +47,7 @@ export async function runXdsProxy(
 }
 
 /** Opens Envoy's stream, and asks for clusters. */
-export function askForClusters({ socket }: { readonly socket: string }): EnvoyStream {
+export function askForClusters({ socket }: { readonly socket: string }) {
   const envoy = openEnvoyStream(socket, "incremental");
   envoy.send(request(types.cluster));
   return envoy;

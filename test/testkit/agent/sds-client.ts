@@ -1,4 +1,5 @@
 import { connect } from "node:net";
+import { PassThrough } from "node:stream";
 import { anyUnpack } from "@bufbuild/protobuf/wkt";
 import {
   type Client,
@@ -64,36 +65,9 @@ export const refusalOf = (call: Promise<unknown>): Promise<string> =>
 /** The header without which the Workload API refuses every call. */
 export const security = { headers: { "workload.spiffe.io": "true" } };
 
-/** Messages that a test sends one by one. */
-class Outbox<T> implements AsyncIterable<T> {
-  readonly #queue: T[] = [];
-  #wake: () => void = () => undefined;
-  #isEnded = false;
-
-  send(message: T): void {
-    this.#queue.push(message);
-    this.#wake();
-  }
-
-  end(): void {
-    this.#isEnded = true;
-    this.#wake();
-  }
-
-  async *[Symbol.asyncIterator](): AsyncIterator<T> {
-    for (;;) {
-      for (let next = this.#queue.shift(); next; next = this.#queue.shift()) yield next;
-      if (this.#isEnded) return;
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
-    }
-  }
-}
-
 /** A state-of-the-world stream. Envoy opens one for each of its secrets. */
 export class SdsStream {
-  readonly #outbox = new Outbox<MessageInit>();
+  readonly #outbox = new PassThrough({ objectMode: true });
   readonly #responses: AsyncIterator<DiscoveryResponse>;
   #last: DiscoveryResponse | undefined;
 
@@ -102,7 +76,7 @@ export class SdsStream {
   }
 
   send(request: MessageInit): void {
-    this.#outbox.send(request);
+    this.#outbox.write(request);
   }
 
   /** Sends the first request of a stream. */

@@ -22,34 +22,7 @@ interface Change {
 
 type Selected = (object: KubernetesObject | undefined) => boolean;
 
-/**
- * A stand-in for the collections of a kube-apiserver, over real HTTP. It lists in pages, watches from a
- * resource version, answers 410 for a forgotten one, and applies objects. It follows the documented API;
- * `test/interop/kubernetes` runs the same code against a real one.
- */
-export interface WatchedApi {
-  readonly origin: string;
-  /** Method and path of every request but watches. */
-  readonly asked: string[];
-  /** How many watches are open. */
-  readonly watching: () => number;
-  /** Sends a bookmark to every watch. */
-  readonly bookmark: () => void;
-  readonly put: (object: KubernetesObject) => void;
-  readonly remove: (kind: string, name: string, namespace?: string) => void;
-  /** The ConfigMap with roots, or the one of this name. */
-  readonly configMapIn: (namespace: string, name?: string) => KubernetesObject | undefined;
-  readonly clusterTrustBundles: () => readonly KubernetesObject[];
-  /** Forgets all versions so far, as etcd does when it is compacted, and ends every watch. */
-  readonly forget: () => void;
-  /** From now on only the client ends a watch. */
-  readonly endNoWatch: () => void;
-  /** Cuts every open connection. */
-  readonly cut: () => void;
-  /** While set, it sees each request first; `true` means that it answers. */
-  instead: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined;
-  readonly close: () => Promise<void>;
-}
+export type WatchedApi = Awaited<ReturnType<typeof startWatchedApi>>;
 
 export const watchedToken = "token-of-distribute";
 
@@ -62,7 +35,12 @@ const collections = [
 const keyOf = ({ kind, metadata }: KubernetesObject): string =>
   `${kind}/${metadata.namespace ?? ""}/${metadata.name}`;
 
-export async function startWatchedApi(): Promise<WatchedApi> {
+/**
+ * A stand-in for the collections of a kube-apiserver, over real HTTP. It lists in pages, watches from a
+ * resource version, answers 410 for a forgotten one, and applies objects. It follows the documented API;
+ * `test/interop/kubernetes` runs the same code against a real one.
+ */
+export async function startWatchedApi() {
   const objects = new Map<string, KubernetesObject>();
   const changes: Change[] = [];
   const watches = new Map<ServerResponse, (change?: Change) => void>();
@@ -178,18 +156,22 @@ export async function startWatchedApi(): Promise<WatchedApi> {
     route(request, response, url, body);
   });
   const { host, close } = await listenOnLoopback(server);
-  const api: WatchedApi = {
+  /** While set, it sees each request first; `true` means that it answers. */
+  type Instead = (request: IncomingMessage, response: ServerResponse) => boolean;
+  const api = {
     origin: `http://${host}`,
+    /** Method and path of every request but watches. */
     asked,
     put,
-    remove: (kind, name, namespace) => {
+    remove: (kind: string, name: string, namespace?: string) => {
       const found = objects.get(`${kind}/${namespace ?? ""}/${name}`);
       if (found) record("DELETED", found);
     },
-    configMapIn: (namespace, name = "istio-ca-root-cert") =>
+    configMapIn: (namespace: string, name = "istio-ca-root-cert") =>
       objects.get(`ConfigMap/${namespace}/${name}`),
     clusterTrustBundles: () =>
       [...objects.values()].filter(({ kind }) => kind === "ClusterTrustBundle"),
+    /** Forgets all versions so far, as etcd does when it is compacted, and ends every watch. */
     forget: () => {
       forgottenUntil = version + 1;
       version++;
@@ -197,6 +179,7 @@ export async function startWatchedApi(): Promise<WatchedApi> {
       for (const response of watches.keys()) response.end();
       watches.clear();
     },
+    /** From now on only the client ends a watch. */
     endNoWatch: () => {
       endsWatches = false;
     },
@@ -205,7 +188,7 @@ export async function startWatchedApi(): Promise<WatchedApi> {
     bookmark: () => {
       for (const tell of watches.values()) tell();
     },
-    instead: undefined,
+    instead: undefined as Instead | undefined,
     close,
   };
   return api;
