@@ -126,19 +126,6 @@ const byGateway: Deliver = async (scene, work) => {
   });
 };
 
-async function serveIsRefused(scene: Scene): Promise<void> {
-  const token = await createAccount(scene.plane, "push-reader", ofRoots(["list"]));
-  const before = await dataAt(scene.plane, path("shop"));
-  await serving(scene, token, ({ log }) =>
-    until("a refusal was not said", () =>
-      log.operations.some(
-        ({ event, detail = "" }) => event === "roots-not-delivered" && /status 403/.test(detail),
-      ),
-    ),
-  );
-  assert.deepEqual(await dataAt(scene.plane, path("shop")), before);
-}
-
 /** The row on `rampart distribute`. */
 export const distributeRows: readonly Row<Scene>[] = [
   [
@@ -150,7 +137,6 @@ export const distributeRows: readonly Row<Scene>[] = [
 /** The rows on roots by the other programs, each with the rights that the documents name. */
 export const rootRows: readonly Row<Scene>[] = [
   ["roots by push from serve", keepsRoots("pushed", byServe)],
-  ["roots by push without the right to write: said, and nothing written", serveIsRefused],
   [
     "roots by a gateway, with the rights of deploy/kustomize/components/gateway-roots/gateway-roots.yaml",
     keepsRoots("by-gateway", byGateway),

@@ -1,9 +1,5 @@
 import assert from "node:assert/strict";
-import { X509Certificate } from "node:crypto";
-import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { LogEntry } from "../../../../src/ca/issuance/log-entry.ts";
-import { Tile } from "../../../../src/tlog/tile.ts";
 import type { ServedCa } from "../../../testkit/ca/served-ca.ts";
 import {
   certManagerRequestJson,
@@ -14,14 +10,7 @@ import type { ControlPlane } from "../cluster/control-plane.ts";
 import { applyFile, applyManifest, moduleFolder, untilServed } from "../cluster/manifests.ts";
 import type { Scene } from "../cluster/scene.ts";
 import type { Row } from "../rows.ts";
-import {
-  answered,
-  requestAs,
-  type SignerScene,
-  setSignerScene,
-  signerName,
-  stubRequest,
-} from "./signer-scene.ts";
+import { type SignerScene, setSignerScene, signerName } from "./signer-scene.ts";
 
 /** The account and the serving name of istio-csr by its own chart. */
 export const istioCsr = "cert-manager/cert-manager-istio-csr";
@@ -208,80 +197,7 @@ async function survivesAnUpdate(scene: Scene): Promise<void> {
   });
 }
 
-const LOG_ORIGIN = "log.test/signers";
-
-/** The serial numbers of the certificates that a CA's log has by a token. */
-async function loggedSerials({ server, storeDirectory }: SignerScene["ca"]): Promise<string[]> {
-  await server.close(1000);
-  const log = join(storeDirectory, "log", encodeURIComponent(LOG_ORIGIN));
-  const entries = join(log, "0/public/tile/entries/000.p");
-  const widths = (await readdir(entries)).map(Number);
-  const width = Math.max(...widths);
-  return Tile.parseBundle(await readFile(join(entries, String(width))), width)
-    .map((entry) => LogEntry.parse(entry))
-    .flatMap((entry) => (entry.kind === "certificate" && entry.proof === "token" ? [entry] : []))
-    .map(({ certificate }) => new X509Certificate(certificate).serialNumber);
-}
-
-/** Gives the signer's account its rights to write the status of requests, or takes them. */
-async function changeStatusRights({ call }: ControlPlane, mayWrite: boolean): Promise<void> {
-  for (const [name, group, kind] of [
-    ["rampart-signer-cert-manager", "cert-manager.io", "certificaterequests"],
-    ["rampart-signer", "certificates.k8s.io", "podcertificaterequests"],
-  ] as const) {
-    const path = `/apis/rbac.authorization.k8s.io/v1/clusterroles/${name}`;
-    const role = await call("GET", path);
-    const isStatus = ({ resources }: { readonly resources: readonly string[] }): boolean =>
-      resources.includes(`${kind}/status`);
-    const rules = (role["rules"] as { resources: string[] }[]).filter((each) => !isStatus(each));
-    const status = { apiGroups: [group], resources: [`${kind}/status`], verbs: ["patch"] };
-    await call("PUT", path, { ...role, rules: [...rules, ...(mayWrite ? [status] : [])] });
-    const user = "system:serviceaccount:istio-system:rampart-signer";
-    const asked = { group, resource: kind, subresource: "status", verb: "patch" };
-    await until("the authorizer has the former rights", async () => {
-      const review = { spec: { user, resourceAttributes: { ...asked, namespace: "shop" } } };
-      const reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-      const { status: answer } = await call("POST", reviews, review);
-      return (answer as { allowed: boolean }).allowed === mayWrite;
-    });
-  }
-}
-
-/** Its statuses cannot be written, so each kill comes between the CA's answer and the status. */
-async function survivesKills({ plane, folder, web }: Scene): Promise<void> {
-  const values = { LOG_ORIGIN, LOG_INTERVAL: "1s" };
-  const scene = await setSignerScene(plane, folder, signers, values);
-  const pod = { ...web, node: "node-1" };
-  const all = ofCertManager.map((each) => ({ ...each, pods: { namespaces: ["shop"] } }));
-  try {
-    await install(plane);
-    await changeStatusRights(plane, false);
-    const name = await request(plane, await csrFor("shop", "web"), "shop");
-    await decide(plane, "shop", name, "Approved");
-    const stub = { stubPKCS10Request: await stubRequest("ECDSAP256") };
-    const podRequest = await requestAs(plane, "node-1", pod, stub);
-    for (const count of [2, 4]) {
-      const killed = await scene.launch(all);
-      await until("the CA has not answered", async () => signatures(scene) >= count);
-      killed.send("SIGKILL");
-      await killed.ended;
-    }
-    await changeStatusRights(plane, true);
-    await scene.launch(all);
-    const status = await outcomeOf(plane, "shop", name);
-    const { certificateChain = "" } = await answered(plane, pod, podRequest);
-    const written = [textOf(status.certificate), certificateChain].map(
-      (pem) => new X509Certificate(pem).serialNumber,
-    );
-    assert.equal(new Set(written).size, 2);
-    assert.deepEqual((await loggedSerials(scene.ca)).toSorted(), written.toSorted());
-  } finally {
-    await scene.end();
-  }
-}
-
 /** The rows on CertificateRequests, with the rights of deploy/kustomize/components/signer-cert-manager, too. */
 export const certManagerRows: readonly Row<Scene>[] = [
   ["cert-manager's requests through an update of the API server", survivesAnUpdate],
-  ["cert-manager's requests, and a pod's: a signer is killed before each status", survivesKills],
 ];

@@ -13,15 +13,7 @@ import type { ControlPlane } from "../cluster/control-plane.ts";
 import { writeKubeconfig } from "../cluster/kubeconfig.ts";
 import type { Scene } from "../cluster/scene.ts";
 import type { Row } from "../rows.ts";
-import {
-  collection,
-  createOwnIssuer,
-  decide,
-  issuedTo,
-  istioCsr,
-  servedNameOfIstioCsr,
-  withCertManager,
-} from "./cert-manager-rows.ts";
+import { issuedTo, istioCsr, servedNameOfIstioCsr, withCertManager } from "./cert-manager-rows.ts";
 import { commandOf, startCertManager } from "./certificate-rows.ts";
 
 /** The rights of its own chart. */
@@ -124,52 +116,6 @@ async function certifies({ plane, folder, program, client }: Played, ca: ServedC
   });
 }
 
-async function isDenied(played: Played, ca: ServedCa): Promise<void> {
-  const { plane } = played;
-  await createOwnIssuer(plane, "istio-system");
-  await withIstioCsr(played, ["RampartIssuer", "ours"], async (address) => {
-    await until("it asks for no certificate of its own", () =>
-      hasDecided(plane, "istio-csr-serving", "Approved"),
-    );
-    let isAnswered = false;
-    const answer = requestAs(played, address, "shop/web").finally(() => {
-      isAnswered = true;
-    });
-    // The client asks again a few times.
-    await until("Istio's client has no answer", async () => {
-      await hasDecided(plane, web, "Denied");
-      return isAnswered;
-    });
-    assert.match((await answer).error ?? "", /failed to sign/);
-    assert.equal(issuedTo(ca, web), 2, "a denied request is not signed");
-  });
-}
-
-interface IstioCsrRequest {
-  readonly metadata: { readonly name: string; readonly annotations: Record<string, string> };
-  readonly status?: { readonly conditions?: readonly object[] };
-}
-
-/** Decides on a request of istio-csr for these identities, if there is one on which nobody has decided. */
-async function hasDecided(
-  plane: ControlPlane,
-  identities: string,
-  verdict: "Approved" | "Denied",
-): Promise<boolean> {
-  const { items } = await plane.call("GET", collection("istio-system"));
-  const request = (items as readonly IstioCsrRequest[]).find(
-    ({ metadata, status = {} }) =>
-      metadata.annotations["istio.cert-manager.io/identities"] === identities &&
-      !status.conditions?.length,
-  );
-  if (!request) return false;
-  // istio-csr deletes a request that it no longer waits for.
-  return decide(plane, "istio-system", request.metadata.name, verdict).then(
-    () => true,
-    () => false,
-  );
-}
-
 async function plays(scene: Scene, program: string): Promise<void> {
   const { plane, folder } = scene;
   const source = join(import.meta.dirname, "../../istio-client");
@@ -185,7 +131,6 @@ async function plays(scene: Scene, program: string): Promise<void> {
     await writeKubeconfig(plane, kubeconfigIn(folder), token);
     try {
       await certifies(played, ca);
-      await isDenied(played, ca);
     } finally {
       await certManager.end();
       // Other rows begin without roots.
@@ -199,7 +144,7 @@ async function plays(scene: Scene, program: string): Promise<void> {
 /** istio-csr itself in front of cert-manager's webhook and approver, asked by Istio's own client. */
 export const istioCsrRows = (program: string): readonly Row<Scene>[] => [
   [
-    "istio-csr itself: a workload's certificate, its renewal, another's namespace, a denial",
+    "istio-csr itself: a workload's certificate, its renewal, another's namespace",
     (scene) => plays(scene, program),
   ],
 ];

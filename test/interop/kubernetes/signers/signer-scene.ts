@@ -1,15 +1,11 @@
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { stringify } from "smol-toml";
 import { runSigner } from "../../../../src/node/signer/signer.ts";
 import { SignerConfiguration } from "../../../../src/node/signer/signer-configuration.ts";
-import type { RunningProgram } from "../../../../src/program/program.ts";
 import { type ServedCa, serveCa, servedName } from "../../../testkit/ca/served-ca.ts";
 import { emptyCsr } from "../../../testkit/kubernetes/certificate-requests.ts";
 import { createEventRecorder, type EventRecorder } from "../../../testkit/log/event-recorder.ts";
-import type { Child } from "../../../testkit/programs/child-process.ts";
-import { launchRampart } from "../../../testkit/programs/rampart-process.ts";
 import { until } from "../../../testkit/time/until.ts";
 import { createAccount, mint, rule } from "../cluster/accounts.ts";
 import { type ControlPlane, type Json, nodeToken } from "../cluster/control-plane.ts";
@@ -33,8 +29,6 @@ const credential = "CLUSTER_CREDENTIAL_SIGNERS";
 export interface SignerScene {
   readonly ca: ServedCa;
   readonly start: (signers: readonly object[]) => Promise<RunningSigner>;
-  /** Starts `rampart signer` in a process of its own. */
-  readonly launch: (signers: readonly object[]) => Promise<Child>;
   readonly end: () => Promise<void>;
 }
 
@@ -52,7 +46,6 @@ export async function setSignerScene(
   plane: ControlPlane,
   folder: string,
   changes: object = {},
-  values: object = {},
 ): Promise<SignerScene> {
   await applyManifest(plane, "base/signer/signer.yaml");
   const reviewer = await reviewerToken(plane);
@@ -74,7 +67,6 @@ export async function setSignerScene(
       },
     ],
     [credential]: reviewer,
-    ...values,
   });
   const file = (name: string): string => join(folder, name);
   await writeFile(file("ca.crt"), plane.ca);
@@ -82,34 +74,27 @@ export async function setSignerScene(
   const own = (audiences: string[]) => mint(plane, "istio-system", "rampart-signer", { audiences });
   await writeFile(file("signer-token"), await own([]));
   await writeFile(file("signer-ca-token"), await own(["istio-ca"]));
-  const running: Pick<RunningProgram<never>, "close">[] = [];
-  const keysWith = (SIGNERS: readonly object[]) => ({
+  const running: Awaited<ReturnType<typeof runSigner>>[] = [];
+  const keys = {
     UPSTREAM: `https://localhost:${ca.port}`,
     UPSTREAM_CA_FILE: file("bundle.pem"),
     TOKEN_FILE: file("signer-ca-token"),
     CLUSTER: "prod-1",
-    SIGNERS,
     KUBERNETES_SERVER: plane.server,
     KUBERNETES_CA_FILE: file("ca.crt"),
     KUBERNETES_TOKEN_FILE: file("signer-token"),
     MONITORING_LISTEN: "127.0.0.1:0",
-  });
+  };
   return {
     ca,
     start: async (SIGNERS) => {
-      const configuration = SignerConfiguration.parse(keysWith(SIGNERS), {});
+      const configuration = SignerConfiguration.parse({ ...keys, SIGNERS }, {});
       const log = createEventRecorder();
       const listener = await runSigner(configuration, { log, clock: () => new Date() });
       running.push(listener);
       const url = `http://127.0.0.1:${listener.monitoringAddress.port}/readyz`;
       const readiness = async () => (await fetch(url)).json() as never;
       return { log, readiness, end: () => listener.close(1000) };
-    },
-    launch: async (SIGNERS) => {
-      await writeFile(file("signer.toml"), stringify(keysWith(SIGNERS)));
-      const child = launchRampart(["signer", "-c", file("signer.toml")]);
-      running.push({ close: async () => void (await child.end()) });
-      return child;
     },
     end: async () => {
       for (const listener of running) await listener.close(1000);
