@@ -30,7 +30,6 @@ const sidecars = {
 /** The scenes, in their order, while requests go on. */
 export const scenes: readonly (readonly [what: string, play: (stage: Stage) => Promise<string>])[] =
   [
-    ["three renewals under load", threeRenewals],
     ["a whole rotation of the authority", wholeRotation],
     ["an agent is killed", agentKill],
     ["an agent is restarted while the CA is away", restartInOutage],

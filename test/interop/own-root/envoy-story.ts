@@ -6,8 +6,9 @@ import { until } from "../../testkit/time/until.ts";
 import { startEnvoyPair } from "../agent/envoy-pair.ts";
 import { counted, SteadyLoad, statusOf } from "../agent/processes/steady-load.ts";
 import { mountSecret, type SecretFiles } from "../mounted-secret.ts";
-import { startServingCa } from "../revocation/serving-ca.ts";
-import { intermediateOf, leafSeconds, shortLives, startAgent, type Workload } from "./mesh.ts";
+import type { Certified } from "../revocation/workloads.ts";
+import { startServingCa } from "../serving-ca.ts";
+import { intermediateOf, leafSeconds, shortLives, startAgent } from "./mesh.ts";
 
 /** A step, and what it shows. */
 export type Told = (what: string, act: () => Promise<string>) => Promise<void>;
@@ -24,7 +25,7 @@ export async function playEnvoys(envoy: string, folder: string, tell: Told): Pro
   const workloads = await Promise.all(
     (["a", "b"] as const).map((name) => startAgent(ca, folder, name)),
   );
-  const [a, b] = workloads as [Workload, Workload];
+  const [a, b] = workloads as [Certified, Certified];
   const envoys = await startEnvoyPair({
     envoy,
     folder,
@@ -64,7 +65,7 @@ async function istiosFiles(): Promise<SecretFiles> {
   return Object.fromEntries(await Promise.all(texts));
 }
 
-function renewedOnce(workloads: readonly Workload[]): () => Promise<boolean> {
+function renewedOnce(workloads: readonly Certified[]): () => Promise<boolean> {
   const seen = workloads.map(() => new Set<string | undefined>());
   return async () => {
     const states = await Promise.all(workloads.map(({ agent }) => agent.status()));

@@ -1,10 +1,7 @@
 import { X509Certificate } from "node:crypto";
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
-import { freePorts } from "../../testkit/network/free-ports.ts";
-import { AgentProcess } from "../agent/processes/agent-process.ts";
-import type { ServingCa } from "../revocation/serving-ca.ts";
+import { type Certified, startAgent as startCertified } from "../revocation/workloads.ts";
+import type { ServingCa } from "../serving-ca.ts";
 
 /** A life half of which outlasts a busy moment, and that makes every phase of an authority short. */
 export const leafSeconds = 15;
@@ -17,43 +14,22 @@ export const shortLives = {
   DEFAULT_WORKLOAD_CERT_TTL: `${leafSeconds}s`,
 };
 
-/** An agent, and the socket of its Envoy. */
-export interface Workload {
-  readonly agent: AgentProcess;
-  readonly socket: string;
-}
-
-/** Starts `rampart agent` for `mesh:<name>`. */
-export async function startAgent(
-  { mesh, address, rootFile, published }: ServingCa,
+/** Starts `rampart agent` for `mesh/<name>`, which renews often. */
+export const startAgent = (
+  ca: ServingCa,
   folder: string,
   name: string,
-  trustDomain = "cluster.local",
-): Promise<Workload> {
-  const tokenFile = join(folder, `token-${name}`);
-  await writeFile(tokenFile, await mesh.token({ account: `mesh/${name}` }));
-  const socket = join(folder, `sds-${name}`);
-  const [port = 0] = await freePorts(1);
-  const environment = {
-    CA_ADDR: address,
-    CA_ROOT_CA: rootFile,
-    RAMPART_BUNDLE_URL: `${published}/bundle.json`,
+  TRUST_DOMAIN = "cluster.local",
+): Promise<Certified> =>
+  startCertified({ folder, ca }, name, {
+    RAMPART_BUNDLE_URL: `${ca.published}/bundle.json`,
     SECRET_TTL: `${leafSeconds}s`,
     SECRET_GRACE_PERIOD_RATIO: "0.6",
-    POD_NAMESPACE: "mesh",
-    SERVICE_ACCOUNT: name,
-    TRUST_DOMAIN: trustDomain,
-    RAMPART_TOKEN_FILE: tokenFile,
-    RAMPART_SDS_SOCKET: socket,
-  };
-  const agent = new AgentProcess(folder, environment, port);
-  agent.start();
-  await agent.ready();
-  return { agent, socket };
-}
+    TRUST_DOMAIN,
+  });
 
 /** The certificates that an Envoy has now: its leaf, then what is between that and a root. */
-export async function chainOf({ socket }: Workload): Promise<readonly X509Certificate[]> {
+export async function chainOf({ socket }: Certified): Promise<readonly X509Certificate[]> {
   const stream = new SdsStream(socket);
   stream.subscribe("default");
   const [pem = ""] = (await stream.secrets()).flatMap(pemsOf);
@@ -62,7 +38,7 @@ export async function chainOf({ socket }: Workload): Promise<readonly X509Certif
 }
 
 /** The intermediate that has signed the leaf of an Envoy. */
-export async function intermediateOf(workload: Workload): Promise<X509Certificate> {
+export async function intermediateOf(workload: Certified): Promise<X509Certificate> {
   const [, intermediate] = await chainOf(workload);
   if (!intermediate) throw new Error("a chain without an intermediate");
   return intermediate;

@@ -1,12 +1,11 @@
 import { mkdir, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { parseCertificates } from "../../../src/program/files/pem-file.ts";
 import { repeatedly, until } from "../../testkit/time/until.ts";
 import { startEnvoyPair } from "../agent/envoy-pair.ts";
-import { counted, SteadyLoad, statusOf } from "../agent/processes/steady-load.ts";
-import { type ServingCa, startServingCa } from "../revocation/serving-ca.ts";
+import { statusOf } from "../agent/processes/steady-load.ts";
+import { type ServingCa, startServingCa } from "../serving-ca.ts";
 import type { Told } from "./envoy-story.ts";
-import { chainOf, leafSeconds, shortLives, startAgent } from "./mesh.ts";
+import { shortLives, startAgent } from "./mesh.ts";
 
 const domains = { a: "one.test", b: "two.test" } as const;
 
@@ -42,21 +41,6 @@ export async function playTwoDomains(envoy: string, folder: string, tell: Told):
   await tell("a sidecar of one trust domain calls one of another", async () => {
     await until("a first answer", async () => (await status()) === "200");
     return "mutual TLS with the roots of two CAs";
-  });
-  await tell("an authority of the other trust domain is replaced under load", async () => {
-    const load = new SteadyLoad([envoys.keptUrl, envoys.freshUrl]);
-    const root = async (): Promise<string | undefined> => {
-      const [leaf] = await chainOf(b);
-      const roots = parseCertificates(await two.bundle());
-      return roots.find(({ publicKey }) => leaf?.verify(publicKey))?.fingerprint256;
-    };
-    const before = await root();
-    await two.type("authority", "rotate", "--yes");
-    const isNew = async () => ![before, undefined].includes(await root());
-    await until("a leaf of the new authority", isNew, 6 * leafSeconds);
-    await until("an answer under it", async () => (await status()) === "200");
-    await load.stop();
-    return counted(load);
   });
   await tell("no CA speaks for the trust domain of the other", async () => {
     speakers = { [domains.a]: two, [domains.b]: one };

@@ -3,16 +3,10 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { runWell } from "../../testkit/programs/child-process.ts";
 import { until } from "../../testkit/time/until.ts";
-import { type ServingCa, startServingCa } from "../revocation/serving-ca.ts";
+import type { Certified } from "../revocation/workloads.ts";
+import { type ServingCa, startServingCa } from "../serving-ca.ts";
 import type { Told } from "./envoy-story.ts";
-import {
-  chainOf,
-  intermediateOf,
-  leafSeconds,
-  shortLives,
-  startAgent,
-  type Workload,
-} from "./mesh.ts";
+import { chainOf, intermediateOf, leafSeconds, shortLives, startAgent } from "./mesh.ts";
 import { startVault, type Vault, writeToken } from "./vault.ts";
 
 /** A mesh whose intermediates come from Vault's PKI engine. */
@@ -21,7 +15,7 @@ interface Stage {
   readonly vault: Vault;
   readonly tokenFile: string;
   readonly ca: ServingCa;
-  readonly workload: Workload;
+  readonly workload: Certified;
 }
 
 /** An authority under which five lives of a leaf pass, so that the cron asks within a minute. */

@@ -7,8 +7,8 @@ import { envoyOf } from "../envoy.ts";
 import type { Outcome } from "../outcomes.ts";
 import { prebuilt } from "../prebuilt.ts";
 import { startServer } from "../revocation/pilot-agent-scene.ts";
-import { type ServingCa, startServingCa } from "../revocation/serving-ca.ts";
 import { callWith, startAgent, stealFrom } from "../revocation/workloads.ts";
+import { type ServingCa, startServingCa } from "../serving-ca.ts";
 import type { Software } from "../software.ts";
 
 const COMPLIANCE_POLICY = "pqc";
@@ -31,7 +31,7 @@ export async function playPolicy(python: Software, parent: string, go: Software)
   const envoy = await envoyOf(python.program);
   const children: Child[] = [];
   const ca = await startServingCa(join(folder, "ca"), { variables: { COMPLIANCE_POLICY } });
-  const client = await startAgent({ envoy, folder, ca }, "client", { COMPLIANCE_POLICY });
+  const client = await startAgent({ folder, ca }, "client", { COMPLIANCE_POLICY });
   const clients = [client];
   try {
     const parts = { envoy, pilotAgent: pilotAgent.program, folder, ca, children };
@@ -49,7 +49,7 @@ export async function playPolicy(python: Software, parent: string, go: Software)
     await ca.taint("with-last-leaf");
     await until("a second root", async () => (await rootsOf(ca)).length > first.length, 30);
     const [next] = (await rootsOf(ca)).filter((root) => !first.includes(root));
-    const joined = await startAgent({ envoy, folder, ca }, "joined", { COMPLIANCE_POLICY });
+    const joined = await startAgent({ folder, ca }, "joined", { COMPLIANCE_POLICY });
     clients.push(joined);
     const fresh = { ...(await stealFrom(joined)), ca: Buffer.from(next ?? "") };
     // A client that trusts the second root alone: Envoy has renewed, and trusts a leaf under it.

@@ -2,9 +2,9 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { until } from "../../testkit/time/until.ts";
 import type { Outcome } from "../outcomes.ts";
-import { type ServingCa, startServingCa } from "../revocation/serving-ca.ts";
 import { ztunnelVariable } from "../revocation/ztunnel-scene.ts";
 import { makeNetwork, type Network, startZtunnel } from "../revocation/ztunnels.ts";
+import { type ServingCa, startServingCa } from "../serving-ca.ts";
 import { namedBy } from "../software.ts";
 
 interface Scene {

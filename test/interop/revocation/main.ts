@@ -5,8 +5,8 @@ import { until } from "../../testkit/time/until.ts";
 import { counted, SteadyLoad, statusOf } from "../agent/processes/steady-load.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
 import { notRun, type Outcome, reportOutcomes, shown } from "../outcome-table.ts";
+import { type ServingCa, startServingCa } from "../serving-ca.ts";
 import { playPilotAgent } from "./pilot-agent-scene.ts";
-import { type ServingCa, startServingCa } from "./serving-ca.ts";
 import {
   type Certified,
   callWith,

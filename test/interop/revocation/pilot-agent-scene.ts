@@ -14,7 +14,7 @@ import {
 } from "../agent/xds/pilot-agent.ts";
 import { notRun, type Outcome, shown } from "../outcome-table.ts";
 import { prebuilt } from "../prebuilt.ts";
-import { type ServingCa, startServingCa } from "./serving-ca.ts";
+import { type ServingCa, startServingCa } from "../serving-ca.ts";
 import { callWith, startAgent, stealFrom } from "./workloads.ts";
 
 const names = {
@@ -57,7 +57,7 @@ export interface Parts {
 async function playWith(parts: Parts): Promise<string> {
   const { folder, ca } = parts;
   const [thief, other] = await Promise.all(
-    ["thief", "other"].map((name) => startAgent({ envoy: "", folder, ca }, name)),
+    ["thief", "other"].map((name) => startAgent({ folder, ca }, name)),
   );
   if (!thief || !other) throw new Error("an agent is missing");
   await until(

@@ -10,9 +10,9 @@ import { startChild } from "../../testkit/programs/child-process.ts";
 import { until } from "../../testkit/time/until.ts";
 import { startWorkload, withOneRequestEach } from "../agent/envoy-pair.ts";
 import { AgentProcess } from "../agent/processes/agent-process.ts";
-import type { ServingCa } from "./serving-ca.ts";
+import type { ServingCa } from "../serving-ca.ts";
 
-/** An agent of the workload `foo/<name>`. */
+/** An agent of the workload `mesh/<name>`. */
 export interface Certified {
   readonly agent: AgentProcess;
   readonly socket: string;
@@ -30,9 +30,8 @@ export interface Workload extends Certified {
   readonly end: () => Promise<void>;
 }
 
-/** The parts of a mesh in one folder. */
+/** A mesh in one folder. */
 interface MeshOptions {
-  readonly envoy: string;
   readonly folder: string;
   readonly ca: ServingCa;
 }
@@ -46,14 +45,14 @@ export async function startAgent(
   await mkdir(folder);
   const [status = 0] = await freePorts(1);
   const tokenFile = join(folder, "token");
-  await writeFile(tokenFile, await ca.mesh.token({ account: `foo/${name}` }));
+  await writeFile(tokenFile, await ca.mesh.token({ account: `mesh/${name}` }));
   const certificates = join(folder, "certs");
   const socket = join(folder, "sds");
   const environment = {
     ...variables,
     CA_ADDR: ca.address,
     CA_ROOT_CA: ca.rootFile,
-    POD_NAMESPACE: "foo",
+    POD_NAMESPACE: "mesh",
     SERVICE_ACCOUNT: name,
     RAMPART_TOKEN_FILE: tokenFile,
     RAMPART_SDS_SOCKET: socket,
@@ -75,7 +74,7 @@ const local = (port: number) => ({ host: "127.0.0.1", port });
 
 /** @param server The port of the server that a client calls. Without it the workload is the server. */
 export async function startSidecar(
-  mesh: MeshOptions,
+  mesh: MeshOptions & { readonly envoy: string },
   name: string,
   baseId: number,
   server?: number,

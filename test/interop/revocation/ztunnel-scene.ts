@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { until } from "../../testkit/time/until.ts";
 import { notRun, type Outcome, shown } from "../outcome-table.ts";
+import { type ServingCa, startServingCa } from "../serving-ca.ts";
 import { namedBy } from "../software.ts";
-import { type ServingCa, startServingCa } from "./serving-ca.ts";
 import { startAgent } from "./workloads.ts";
 import { makeNetwork, type Network, startZtunnel, type Ztunnel } from "./ztunnels.ts";
 
@@ -59,7 +59,7 @@ interface Parts {
 
 async function playIn(parts: Parts): Promise<string> {
   const { folder, ca } = parts;
-  const { agent, certificates } = await startAgent({ envoy: "", folder, ca }, "file");
+  const { agent, certificates } = await startAgent({ folder, ca }, "file");
   const options = { ...parts, crlFile: join(certificates, "ca-crl.pem") };
   const [a, b, c] = await Promise.all([
     startZtunnel(options, "a"),

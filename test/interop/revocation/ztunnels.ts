@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { type Child, run, runWell, startChild } from "../../testkit/programs/child-process.ts";
 import { until } from "../../testkit/time/until.ts";
 import type { Mesh } from "../native-grpc/mesh.ts";
-import { istiodName, type ServingCa } from "./serving-ca.ts";
+import { istiodName, type ServingCa } from "../serving-ca.ts";
 
 /** A ztunnel of one workload, in a network of its own: all of them listen on the same ports. */
 export interface Ztunnel {

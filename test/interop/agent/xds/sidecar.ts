@@ -1,8 +1,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { freePorts } from "../../../testkit/network/free-ports.ts";
-import type { Server } from "../../native-grpc/clients/client.ts";
-import type { Mesh } from "../../native-grpc/mesh.ts";
+import type { ServingCa } from "../../serving-ca.ts";
 import { AgentProcess, type AgentVariables } from "../processes/agent-process.ts";
 import type { Istiod } from "./istiod.ts";
 import { addresses, namespace } from "./mesh-configuration.ts";
@@ -11,8 +10,7 @@ import { addresses, namespace } from "./mesh-configuration.ts";
 export interface SidecarOptions {
   readonly name: keyof typeof addresses;
   readonly folder: string;
-  readonly mesh: Mesh;
-  readonly ca: Server;
+  readonly ca: ServingCa;
   readonly istiod: Pick<Istiod, "address" | "rootFile">;
   readonly leafSeconds: number;
 }
@@ -25,17 +23,17 @@ interface SidecarEnvironment {
 }
 
 export async function sidecarEnvironment(options: SidecarOptions): Promise<SidecarEnvironment> {
-  const { name, mesh, ca, istiod } = options;
+  const { name, ca, istiod } = options;
   const folder = join(options.folder, name);
   await mkdir(folder, { recursive: true });
   const [adminPort = 0, statusPort = 0, health = 0, prometheus = 0] = await freePorts(4);
   const tokenFile = join(folder, "token");
-  await writeFile(tokenFile, await mesh.token({ account: `${namespace}/${name}` }));
+  await writeFile(tokenFile, await ca.mesh.token({ account: `${namespace}/${name}` }));
   const variables = {
     // The certificates of both servers name istiod's Service.
-    CA_ADDR: ca.address.replace("127.0.0.1", "localhost"),
-    CA_ROOT_CA: ca.tls?.rootsFile,
-    RAMPART_BUNDLE_URL: ca.bundleUrl,
+    CA_ADDR: ca.address,
+    CA_ROOT_CA: ca.rootFile,
+    RAMPART_BUNDLE_URL: `${ca.published}/bundle.json`,
     DISCOVERY_ADDRESS: istiod.address,
     XDS_ROOT_CA: istiod.rootFile,
     POD_NAME: name,

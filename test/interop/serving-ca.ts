@@ -1,19 +1,19 @@
 import { mkdir, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
-import { Composition } from "../../../src/config/composition.ts";
-import { Configuration } from "../../../src/config/configuration.ts";
-import { FileStore } from "../../../src/node/files/file-store.ts";
-import type { Departure } from "../../../src/pki/authority/new-taint.ts";
-import { webCryptoProvider } from "../../../src/pki/web-crypto.ts";
-import { taintSigner } from "../../testkit/agent/taint-signer.ts";
-import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
-import { randomKek } from "../../testkit/configuration.ts";
-import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
-import { noFetching } from "../../testkit/network/no-fetching.ts";
-import { launchServer, runRampart } from "../../testkit/programs/rampart-process.ts";
-import { repeatedly } from "../../testkit/time/until.ts";
-import { type Mesh, startMesh } from "../native-grpc/mesh.ts";
+import { Composition } from "../../src/config/composition.ts";
+import { Configuration } from "../../src/config/configuration.ts";
+import { FileStore } from "../../src/node/files/file-store.ts";
+import type { Departure } from "../../src/pki/authority/new-taint.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto.ts";
+import { taintSigner } from "../testkit/agent/taint-signer.ts";
+import { revokeCertificates } from "../testkit/ca/revoke-certificates.ts";
+import { randomKek } from "../testkit/configuration.ts";
+import { createEventRecorder } from "../testkit/log/event-recorder.ts";
+import { noFetching } from "../testkit/network/no-fetching.ts";
+import { launchServer, runRampart } from "../testkit/programs/rampart-process.ts";
+import { repeatedly } from "../testkit/time/until.ts";
+import { type Mesh, startMesh } from "./native-grpc/mesh.ts";
 
 /** `rampart serve` with CRLs, and an operator beside it. */
 export interface ServingCa {
