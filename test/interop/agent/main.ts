@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { freePorts } from "../../testkit/network/free-ports.ts";
+import { startRelay } from "../../testkit/network/relay.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { until } from "../../testkit/time/until.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
@@ -10,7 +11,6 @@ import { startEnvoyPair } from "./envoy-pair.ts";
 import { startForeignDomain } from "./foreign-domain.ts";
 import { gateways } from "./gateways.ts";
 import { AgentProcess } from "./processes/agent-process.ts";
-import { startPausableProxy } from "./processes/pausable-proxy.ts";
 import { SpiffeWatcher } from "./processes/spiffe-watcher.ts";
 import { SteadyLoad, statusOf } from "./processes/steady-load.ts";
 import {
@@ -39,7 +39,7 @@ async function play(folder: string, outcomes: Outcome[]): Promise<void> {
   if (interpreter === undefined) return;
   const envoy = await envoyOf(interpreter);
   const ca = await startEdgeCa(leafSeconds);
-  const network = await startPausableProxy(ca.url);
+  const network = await startRelay(Number(ca.url.port));
   const [portA = 0, portB = 0] = await freePorts(2);
   const foreign = await startForeignDomain(folder);
   const variablesOfA = { ...(await environment(folder, ca, network, "a")), ...foreign.variables };

@@ -2,12 +2,12 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { freePorts } from "../../testkit/network/free-ports.ts";
+import type { Relay } from "../../testkit/network/relay.ts";
 import { until } from "../../testkit/time/until.ts";
 import { type Outcome, shown } from "../outcome-table.ts";
 import type { EdgeCa } from "./edge-ca.ts";
 import { type EnvoyPair, startEnvoyPair } from "./envoy-pair.ts";
 import { AgentProcess, type AgentVariables } from "./processes/agent-process.ts";
-import type { PausableProxy } from "./processes/pausable-proxy.ts";
 import { counted, SteadyLoad, statusOf } from "./processes/steady-load.ts";
 
 /** A life that outlasts an outage, and still lets a rotation end within minutes. */
@@ -16,7 +16,7 @@ export const leafSeconds = 20;
 /** The parts that all scenes share. */
 export interface Stage {
   readonly ca: EdgeCa;
-  readonly network: PausableProxy;
+  readonly network: Relay;
   readonly agents: { readonly a: AgentProcess; readonly b: AgentProcess };
   readonly envoys: EnvoyPair;
   readonly load: SteadyLoad;
@@ -38,11 +38,11 @@ export const scenes: readonly (readonly [what: string, play: (stage: Stage) => P
 export async function environment(
   folder: string,
   ca: EdgeCa,
-  network: PausableProxy,
+  network: Relay,
   name: string,
 ): Promise<AgentVariables> {
   return {
-    CA_ADDR: network.url,
+    CA_ADDR: `http://127.0.0.1:${network.port}`,
     SECRET_TTL: `${leafSeconds}s`,
     // The agents renew with 0.6 of the life left, which leaves time for an outage.
     SECRET_GRACE_PERIOD_RATIO: "0.6",
@@ -96,11 +96,11 @@ async function agentKill({ agents: { b } }: Stage): Promise<string> {
 }
 
 async function restartInOutage({ network, agents: { a } }: Stage): Promise<string> {
-  network.pause();
+  network.cut();
   await a.end("SIGTERM");
   a.start();
   await a.ready();
-  network.resume();
+  network.mend();
   await sleep(leafSeconds * 1000);
   return "ready from its cache";
 }

@@ -1,16 +1,14 @@
 import assert from "node:assert/strict";
-import { type ChildProcess, spawn } from "node:child_process";
 import { createPrivateKey } from "node:crypto";
-import { once } from "node:events";
 import { chown, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { startDevelopmentCluster } from "../../../dev/cluster/cluster.ts";
 import { certificateReport } from "../../../dev/workload/certificate-report.ts";
 import { type Client, createClient } from "../../../src/client/client.ts";
 import { randomKek } from "../../testkit/configuration.ts";
+import { launchRampart, serveToml } from "../../testkit/programs/rampart-process.ts";
 
-/** How an installed `rampart` is started: the words before `serve`, and the whole environment. */
+/** How an installed `rampart` is started: the words before `serve`, and its environment. */
 export interface Start {
   readonly command: readonly [string, ...string[]];
   readonly environment: Readonly<Record<string, string>>;
@@ -26,11 +24,18 @@ export async function serveAndIssue(folder: string, start: Start): Promise<void>
   if (start.user !== undefined) await chown(folder, start.user, start.user);
   const cluster = await startDevelopmentCluster({ port: 0, folder: join(folder, "cluster") });
   const config = join(folder, "rampart.toml");
-  await writeFile(config, configurationFor(cluster.issuer, join(folder, "store")));
-  const child = startServing(start, ["--config", config], folder);
-  const ended = once(child, "exit");
+  const values = {
+    PROPAGATION_INTERVAL: "0s",
+    PLAINTEXT_LISTEN: "127.0.0.1:0",
+    ISSUERS: [{ issuer: cluster.issuer }],
+  };
+  await writeFile(config, serveToml(join(folder, "store"), values));
+  const environment = { KEK: randomKek(), NODE_COMPILE_CACHE: undefined, ...start.environment };
+  const child = launchRampart(["serve", "--config", config], { ...start, environment, folder });
   try {
-    const port = await plaintextPort(child, ended);
+    // Callers get their port last.
+    await child.addressOf("gRPC");
+    const port = await child.portOf("plaintext");
     const claims = { namespace: "shop", serviceAccount: "cart", audiences: ["istio-ca"] };
     const token = await cluster.mintToken({ ...claims, expirationSeconds: 3600 });
     const url = `http://127.0.0.1:${port}`;
@@ -46,52 +51,9 @@ export async function serveAndIssue(folder: string, start: Start): Promise<void>
     const report = new Map(certificateReport([certChain, trustBundle.pem], key));
     assert.equal(report.get("SPIFFE ID"), spiffeId);
     await assert.rejects(clientWith(`${token}x`).issue(), /authentication failed/);
-    child.kill("SIGTERM");
-    assert.deepEqual(await ended, [0, null]);
+    assert.equal(await child.end("SIGTERM"), 0);
   } finally {
-    child.kill("SIGKILL");
+    child.send("SIGKILL");
     await cluster.close();
   }
-}
-
-const configurationFor = (issuer: string, store: string): string => `\
-STORE_DIRECTORY = "${store}"
-INCEPTION_DATE = ${new Date().toISOString().slice(0, 10)}
-PROPAGATION_INTERVAL = "0s"
-LISTEN = "127.0.0.1:0"
-PLAINTEXT_LISTEN = "127.0.0.1:0"
-MONITORING_LISTEN = "127.0.0.1:0"
-
-[[ISSUERS]]
-issuer = "${issuer}"
-`;
-
-function startServing(start: Start, options: readonly string[], folder: string): ChildProcess {
-  const [program, ...words] = start.command;
-  return spawn(program, [...words, "serve", ...options], {
-    cwd: folder,
-    ...(start.user !== undefined && { uid: start.user, gid: start.user }),
-    env: { KEK: randomKek(), ...start.environment },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-}
-
-/** The port in the log, once the program serves. */
-async function plaintextPort(child: ChildProcess, ended: Promise<unknown[]>): Promise<string> {
-  const lines: string[] = [];
-  const serving = new Promise<string>((resolve) => {
-    let port = "";
-    for (const stream of [child.stdout, child.stderr]) {
-      if (stream === null) continue;
-      createInterface(stream).on("line", (line) => {
-        lines.push(line);
-        port = /"plaintext on [^"]*:(\d+)"/.exec(line)?.[1] ?? port;
-        if (line.includes('"gRPC on ')) resolve(port);
-      });
-    }
-  });
-  const early = ended.then(([code, signal]) => {
-    throw new Error(`serve ended with ${code ?? signal}:\n${lines.join("\n")}`);
-  });
-  return await Promise.race([serving, early]);
 }

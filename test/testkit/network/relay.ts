@@ -43,6 +43,9 @@ export async function startRelay(first: number, host = "127.0.0.1"): Promise<Rel
     if (isHeld) return void near.pause();
     const far = connect(target, "127.0.0.1");
     keep(far);
+    near.on("close", () => far.destroy());
+    // Otherwise a client would wait for ever on a connection that the server has reset.
+    far.on("error", () => near.destroy());
     near.pipe(far).pipe(near);
   });
   server.listen(0, host);

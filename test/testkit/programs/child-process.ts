@@ -36,6 +36,8 @@ export interface ChildOptions {
   readonly environment?: NodeJS.ProcessEnv | undefined;
   /** A file for its standard error. */
   readonly logFile?: string;
+  /** The user and the group that it runs as, in place of the test's. */
+  readonly user?: number | undefined;
   /** Whether it leads a process group, which a signal then reaches as a whole, as Ctrl-C does. */
   readonly isGroup?: boolean;
 }
@@ -52,12 +54,13 @@ process.once("exit", () => {
 export function startChild(
   program: string,
   values: readonly string[],
-  { input = "", folder, environment, logFile, isGroup = false }: ChildOptions = {},
+  { input = "", folder, environment, logFile, user, isGroup = false }: ChildOptions = {},
 ): Child {
   const child = spawn(program, values, {
     cwd: folder,
     env: programEnvironment(environment),
     detached: isGroup,
+    ...(user !== undefined && { uid: user, gid: user }),
   });
   // A program that does not read its whole input reports the fault itself.
   child.stdin.on("error", () => {});
