@@ -8,6 +8,8 @@ export interface JudgedLeaf {
   readonly leafPem: string;
   readonly intermediatesPem: string;
   readonly rootPem: string;
+  /** The only one that the leaf may have. */
+  readonly spiffeId?: string;
 }
 
 /**
@@ -19,7 +21,7 @@ export const goJudge = (): Promise<Software> =>
 
 /** rustls-webpki as ztunnel builds it, which reads lines. */
 export const webpkiJudge = (): Promise<Software> =>
-  fromCargo(join(import.meta.dirname, "own-root/webpki"), "webpki-judge");
+  fromCargo(join(import.meta.dirname, "verifiers/webpki"), "webpki-judge");
 
 export const opensslJudge = (): Promise<Software> =>
   ofTheMachine("openssl", ["version"], /^OpenSSL 3/);

@@ -25,6 +25,7 @@ const longest = [
   "package",
   "pages",
   "outages",
+  "verifiers",
   "places",
   "own-root",
   "foreign-tokens",

@@ -1,6 +1,5 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { run } from "../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { prebuiltPilotAgent } from "../agent/xds/pilot-agent.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
@@ -81,26 +80,10 @@ async function playUpstream(folder: string): Promise<void> {
   await playVault(vault.program, own, telling(client, server));
 }
 
-/** In a process of its own: it keeps a core busy for a minute or two. */
-async function playImports(): Promise<void> {
-  const program = join(import.meta.dirname, "imports.ts");
-  const { exitCode, stdout, stderr } = await run(process.execPath, [program], {
-    timeoutSeconds: 1800,
-  });
-  const lines = stdout.split("\n").filter((line) => line.startsWith("{"));
-  outcomes.push(...lines.map((line) => JSON.parse(line) as Outcome));
-  if (exitCode !== 0) throw new Error(`imports.ts ended with ${exitCode}: ${stderr.slice(-2000)}`);
-}
-
 const folder = await lastingFolder();
 try {
   // Envoys and Vault mostly wait for the lives of certificates to pass.
-  const stories = [
-    playImports(),
-    playReplacements(folder),
-    playUpstream(folder),
-    playClusters(folder),
-  ];
+  const stories = [playReplacements(folder), playUpstream(folder), playClusters(folder)];
   for (const story of await Promise.allSettled(stories)) {
     if (story.status === "rejected") throw story.reason;
   }

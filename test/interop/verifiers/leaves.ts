@@ -18,17 +18,18 @@ import {
 import { leafUnder } from "../../testkit/pki/held-leaf.ts";
 import type { JudgedLeaf } from "../judges.ts";
 
-/** A leaf with the private extension of an identity's proof, and whether a verifier should accept it. */
-export interface Case extends JudgedLeaf {
+/** A leaf, and whether a verifier should accept it, unless a warning names that verifier. */
+export interface Case {
   readonly name: string;
-  readonly spiffeId: string;
+  readonly leaf: JudgedLeaf;
   readonly isGood: boolean;
+  readonly warnings: readonly string[];
 }
 
 const keys: readonly AuthorityKey[] = ["EC-P256", "EC-P384", "RSA-2048"];
 const spiffeId = "spiffe://cluster.local/ns/shop/sa/cart";
 
-/** Leaves by each kind of authority and of proof; and two that no verifier may accept. */
+/** Leaves with the private extension of an identity's proof, by each kind of authority; and two that no verifier may accept. */
 export async function createCases(): Promise<Case[]> {
   const cases: Case[] = [];
   for (const key of keys) cases.push(...(await casesOf(key)));
@@ -38,10 +39,18 @@ export async function createCases(): Promise<Case[]> {
   return [
     ...cases,
     ...(await Promise.all(kinds.map(caseBelow))),
-    { ...first, name: "another authority's", rootPem: other.rootPem, isGood: false },
-    { ...first, name: "with another proof", leafPem: withOtherProof(first.leafPem), isGood: false },
+    bad("another authority's", { ...first.leaf, rootPem: other.leaf.rootPem }),
+    bad("with another proof", { ...first.leaf, leafPem: withOtherProof(first.leaf.leafPem) }),
   ];
 }
+
+const good = (name: string, leaf: JudgedLeaf): Case => ({
+  name,
+  leaf: { ...leaf, spiffeId },
+  isGood: true,
+  warnings: [],
+});
+const bad = (name: string, leaf: JudgedLeaf): Case => ({ ...good(name, leaf), isGood: false });
 
 async function casesOf(key: AuthorityKey): Promise<Case[]> {
   const now = wholeSeconds(new Date());
@@ -56,7 +65,7 @@ async function casesOf(key: AuthorityKey): Promise<Case[]> {
     [false, true].map(async (isImpersonated) => {
       const { chainPem } = await leafUnder(authority, spiffeId, { ...proof, isImpersonated });
       const name = `${key}, by ${isImpersonated ? "a node proxy" : "a token"}`;
-      return { name, rootPem, leafPem: chainPem, intermediatesPem: "", spiffeId, isGood: true };
+      return good(name, { rootPem, leafPem: chainPem, intermediatesPem: "" });
     }),
   );
 }
@@ -91,14 +100,11 @@ async function caseBelow(kind: SigningKind): Promise<Case> {
   };
   const by = { ...proof, isImpersonated: false };
   const { chainPem } = await leafUnder({ authority, extractablePrivateKey }, spiffeId, by);
-  return {
-    name: `${kind} in a key service`,
+  return good(`${kind} in a key service`, {
     rootPem: Pem.format("CERTIFICATE", root),
     leafPem: chainPem,
     intermediatesPem: Pem.format("CERTIFICATE", certificate),
-    spiffeId,
-    isGood: true,
-  };
+  });
 }
 
 /** The leaf with a bit of the digest of its issuer changed, and so of what is signed. */
