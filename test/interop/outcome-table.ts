@@ -1,5 +1,6 @@
 import { messageOf } from "../../src/foundation/errors.ts";
 import { report, type Outcome as SharedOutcome } from "./outcomes.ts";
+import { MissingProgram } from "./software.ts";
 
 /** One claim, and whether the suite has shown it. */
 export interface Outcome {
@@ -15,27 +16,46 @@ export interface Outcome {
 /** Who is played against whom, and what that is to show. */
 export type Claim = Pick<Outcome, "client" | "server" | "what">;
 
-/** A play, which may resolve with what was seen. What it throws is the fault. */
-export type Play = () => Promise<unknown>;
+/** A claim, and the play that shows it, which may resolve with what was seen. What it throws is the fault. */
+export type Row<Stage = unknown> = readonly [
+  what: string,
+  play: (stage: Stage) => Promise<unknown>,
+];
 
 /** Plays rows in their order: a later one may need what an earlier one has made. */
-export async function playRows(
+export async function playRows<Stage = undefined>(
   names: Omit<Claim, "what">,
-  rows: readonly (readonly [what: string, play: Play])[],
+  rows: readonly Row<Stage>[],
+  stage?: Stage,
 ): Promise<Outcome[]> {
   const outcomes: Outcome[] = [];
-  for (const [what, play] of rows) outcomes.push(await shown({ ...names, what }, play));
+  for (const [what, play] of rows)
+    outcomes.push(await shown({ ...names, what }, () => play(stage as Stage)));
   return outcomes;
 }
 
-export async function shown(claim: Claim, play: Play): Promise<Outcome> {
+/** Plays what finds its programs itself. @returns One outcome in place of all where that fails. */
+export const playAll = (
+  names: Omit<Claim, "what">,
+  play: () => Promise<Outcome[]>,
+): Promise<Outcome[]> =>
+  play().catch((error: unknown) => [faultOf({ ...names, what: "all" }, error)]);
+
+/** Plays for a claim. Where a program is missing, it was not run. */
+export async function shown(claim: Claim, play: () => Promise<unknown>): Promise<Outcome> {
   const outcome = await play().then(
-    (seen) => ({ ...claim, result: "ok" as const, detail: String(seen ?? "") }),
-    (error) => ({ ...claim, result: "FAILED" as const, detail: messageOf(error) }),
+    (seen): Outcome => ({ ...claim, result: "ok", detail: String(seen ?? "") }),
+    (error: unknown) => faultOf(claim, error),
   );
   console.error(`${outcome.result}: ${claim.what}: ${outcome.detail}`);
   return outcome;
 }
+
+const faultOf = (claim: Claim, error: unknown): Outcome => ({
+  ...claim,
+  result: error instanceof MissingProgram ? "NOT RUN" : "FAILED",
+  detail: messageOf(error),
+});
 
 /** The outcome of a claim for which a program is missing. */
 export const notRun = (claim: Claim, missing: string): Outcome => ({

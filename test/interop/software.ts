@@ -7,6 +7,16 @@ import { type ChildOptions, run, runWell } from "../testkit/programs/child-proce
 /** The command of an installed program, or the reason why it is missing. */
 export type Software = { readonly program: string } | { readonly missing: string };
 
+/** The reason why a program cannot be had on this machine. */
+export class MissingProgram extends Error {}
+
+/** The command of a program. @throws MissingProgram */
+export async function required(found: Software | Promise<Software>): Promise<string> {
+  const software = await found;
+  if ("program" in software) return software.program;
+  throw new MissingProgram(software.missing);
+}
+
 const root = join(import.meta.dirname, "../..");
 
 /** The folder for installed programs, which git ignores. Go keeps its own caches elsewhere. */

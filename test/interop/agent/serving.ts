@@ -5,8 +5,9 @@ import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { until } from "../../testkit/time/until.ts";
 import { mountSecret } from "../mounted-secret.ts";
-import { notRun, type Outcome, shown } from "../outcome-table.ts";
+import { type Outcome, shown } from "../outcome-table.ts";
 import { prebuilt, prebuiltIstiod } from "../prebuilt.ts";
+import { required } from "../software.ts";
 import { istiodName } from "./edge-ca.ts";
 import { AgentProcess, type AgentVariables } from "./processes/agent-process.ts";
 import { startIstiod } from "./xds/istiod.ts";
@@ -20,14 +21,12 @@ interface ServingOptions {
 
 /** Runs a real istiod whose serving certificate the agent keeps in files. */
 export async function servingForIstiod(options: ServingOptions): Promise<Outcome> {
-  const istiod = await prebuilt(prebuiltIstiod);
   const claim = {
     client: "istiod of 2026-08-27",
     server: "rampart agent, serving mode",
     what: "its serving certificate, the next one, and another root alone, without a restart",
   };
-  if ("missing" in istiod) return notRun(claim, istiod.missing);
-  return shown(claim, () => serve(istiod.program, options));
+  return shown(claim, async () => serve(await required(prebuilt(prebuiltIstiod)), options));
 }
 
 async function serve(program: string, options: ServingOptions): Promise<string> {

@@ -17,8 +17,7 @@ async function play(
 ): Promise<Outcome[]> {
   const browser = await startChromium(executable, rules);
   const client = `Chromium ${browser.version()}`;
-  const rows = Object.entries(scenes).map(([what, play]) => [what, () => play(browser)] as const);
-  const outcomes = await playRows({ client, server }, rows);
+  const outcomes = await playRows({ client, server }, Object.entries(scenes), browser);
   await browser.close();
   return outcomes;
 }

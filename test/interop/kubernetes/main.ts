@@ -1,6 +1,13 @@
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
-import { notRun, type Outcome, reportOutcomes } from "../outcome-table.ts";
-import { namedBy } from "../software.ts";
+import {
+  notRun,
+  type Outcome,
+  playAll,
+  playRows,
+  type Row,
+  reportOutcomes,
+} from "../outcome-table.ts";
+import { namedBy, required } from "../software.ts";
 import { type ControlPlane, startControlPlane } from "./cluster/control-plane.ts";
 import {
   type ControlPlanePrograms,
@@ -14,7 +21,7 @@ import { playDeployments } from "./deployments/deployment-rows.ts";
 import { podRows } from "./pod-rows.ts";
 import { replicaRows } from "./replica-rows.ts";
 import { distributeRows, rootRows } from "./root-rows.ts";
-import { namedRows, playIn, type Row } from "./rows.ts";
+import { namedRows } from "./rows.ts";
 import { certManagerRows } from "./signers/cert-manager-rows.ts";
 import { certificateRows } from "./signers/certificate-rows.ts";
 import { istioCsrRows } from "./signers/istio-csr-rows.ts";
@@ -95,7 +102,7 @@ async function playOn(version: KubernetesVersion): Promise<Outcome[]> {
     const scene = groups.length > 0 ? [await setScene(plane, folder)] : [];
     for (const each of scene)
       for (const { wanted, ...names } of groups)
-        played.push(...(await playIn(each, names, wanted)));
+        played.push(...(await playRows(names, wanted, each)));
     return isReduced ? played : [...played, ...(await playDeployments(plane, server, part))];
   });
   if (isReduced || namedRows(tutorialRows, part).length === 0) return outcomes;
@@ -108,9 +115,9 @@ async function runTutorial(
   folder: string,
 ): Promise<Outcome[]> {
   const names = { client: "kubectl and helm", server };
-  const helm = await findHelm();
-  if ("missing" in helm) return [notRun({ ...names, what: "all" }, helm.missing)];
-  return playIn({ plane, folder, helm: helm.program }, names, tutorialRows);
+  return playAll(names, async () =>
+    playRows(names, tutorialRows, { plane, folder, helm: await required(findHelm()) }),
+  );
 }
 
 const outcomes: Outcome[] = [];

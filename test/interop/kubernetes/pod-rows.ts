@@ -4,8 +4,8 @@ import { KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { createPodWatch, podsTrustedSeconds } from "../../../src/kubernetes/pod-watch.ts";
 import { NodeFetch } from "../../../src/program/http/http-client.ts";
 import { until } from "../../testkit/time/until.ts";
+import type { Row } from "../outcome-table.ts";
 import { createPod, type Scene } from "./cluster/scene.ts";
-import type { Row } from "./rows.ts";
 
 /** Finds no pod, so that every answer comes from the watch. */
 async function watchesPods({ plane, access }: Scene): Promise<void> {

@@ -1,11 +1,11 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { randomKek } from "../../testkit/configuration.ts";
+import type { Row } from "../outcome-table.ts";
 import type { SharedService } from "../replicas/shared-service.ts";
 import { playReplicaStory } from "../replicas/story.ts";
 import { mint } from "./cluster/accounts.ts";
 import type { Scene } from "./cluster/scene.ts";
-import type { Row } from "./rows.ts";
 import { emptied, storeClient } from "./store-rows.ts";
 
 /** Secrets of a real API server, with the rights of the component. */

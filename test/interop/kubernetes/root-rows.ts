@@ -6,12 +6,12 @@ import { GatewayConfiguration } from "../../../src/node/gateway/gateway-configur
 import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { until } from "../../testkit/time/until.ts";
+import type { Row } from "../outcome-table.ts";
 import { createAccount, mint, rule } from "./cluster/accounts.ts";
 import type { ControlPlane, Json } from "./cluster/control-plane.ts";
 import { applyManifest } from "./cluster/manifests.ts";
 import type { Scene } from "./cluster/scene.ts";
 import { distributing } from "./distributing.ts";
-import type { Row } from "./rows.ts";
 
 const credential = "CLUSTER_CREDENTIAL_PUSH";
 const path = (namespace: string, name = "istio-ca-root-cert"): string =>

@@ -1,18 +1,5 @@
-import { type Outcome, playRows } from "../outcome-table.ts";
-
-/** A name, and the work that fails where the row does. */
-export type Row<S> = readonly [string, (scene: S) => Promise<void>];
+import type { Row } from "../outcome-table.ts";
 
 /** The rows whose names have this part. */
 export const namedRows = <S>(rows: readonly Row<S>[], part: string): readonly Row<S>[] =>
   rows.filter(([name]) => name.includes(part));
-
-export const playIn = <S>(
-  scene: S,
-  names: Pick<Outcome, "client" | "server">,
-  rows: readonly Row<S>[],
-): Promise<Outcome[]> =>
-  playRows(
-    names,
-    rows.map(([what, play]) => [what, () => play(scene)]),
-  );

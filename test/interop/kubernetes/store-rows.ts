@@ -7,10 +7,10 @@ import { createSecretSpace, issuedSecrets } from "../../../src/node/stores/secre
 import { NodeFetch } from "../../../src/program/http/http-client.ts";
 import { spacePromises } from "../../contract/object-space.ts";
 import { storePromises } from "../../contract/store-promises.ts";
+import type { Row } from "../outcome-table.ts";
 import { mint } from "./cluster/accounts.ts";
 import { applyManifest } from "./cluster/manifests.ts";
 import type { Scene } from "./cluster/scene.ts";
-import type { Row } from "./rows.ts";
 
 const namespace = "rampart-store";
 

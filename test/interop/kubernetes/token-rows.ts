@@ -12,11 +12,11 @@ import { CaError } from "../../../src/foundation/errors.ts";
 import { podsKnownSeconds } from "../../../src/kubernetes/pods.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { until } from "../../testkit/time/until.ts";
+import type { Row } from "../outcome-table.ts";
 import { mint } from "./cluster/accounts.ts";
 import type { ControlPlane } from "./cluster/control-plane.ts";
 import { writeKubeconfig } from "./cluster/kubeconfig.ts";
 import { createPod, type Pod, type Scene } from "./cluster/scene.ts";
-import type { Row } from "./rows.ts";
 
 const credential = "CLUSTER_CREDENTIAL_PROD_1";
 

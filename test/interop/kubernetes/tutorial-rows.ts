@@ -11,12 +11,12 @@ import {
 } from "../../pages/shell-blocks.ts";
 import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
 import { until } from "../../testkit/time/until.ts";
+import type { Row } from "../outcome-table.ts";
 import { missingLine } from "../pages/expectation.ts";
 import { environmentIn } from "../pages/scenes.ts";
 import { openTerminal, type Terminal } from "../pages/terminal.ts";
 import type { ControlPlane, Json } from "./cluster/control-plane.ts";
 import { writeKubeconfig } from "./cluster/kubeconfig.ts";
-import type { Row } from "./rows.ts";
 
 const { version } = JSON.parse(await readFile("package.json", "utf8")) as { version: string };
 const page = "docs/tutorials/serve-on-kubernetes.md";

@@ -8,8 +8,8 @@ import { proveConsistency } from "../../../src/tlog/proof.ts";
 import { run, runWell } from "../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { GrownTree, hex } from "../../testkit/tlog/trees.ts";
-import { notRun, type Outcome, playRows, reportOutcomes } from "../outcome-table.ts";
-import { fromGoModule, fromGoProxy, python, type Software } from "../software.ts";
+import { type Outcome, playAll, playRows, reportOutcomes } from "../outcome-table.ts";
+import { fromGoModule, fromGoProxy, python, required, type Software } from "../software.ts";
 import { collectorProgram } from "./collector.ts";
 import { exportToCollector, judgeOcsf } from "./exported.ts";
 import { proofOf, type WrittenLog, writeLog } from "./written-log.ts";
@@ -110,22 +110,20 @@ function expectEqual(found: unknown, expected: unknown, what: string): void {
   if (found !== expected) throw new Error(`${what}: ${found} instead of ${expected}`);
 }
 
-async function play(
+const play = (
   client: string,
-  software: Software,
+  software: Promise<Software>,
   scenes: Readonly<Record<string, Scene>>,
   server = "the log of rampart serve",
-): Promise<Outcome[]> {
-  if ("missing" in software) return [notRun({ client, server, what: "all" }, software.missing)];
-  const { program } = software;
-  const rows = Object.entries(scenes).map(([what, scene]) => [what, () => scene(program)] as const);
-  return playRows({ client, server }, rows);
-}
+): Promise<Outcome[]> =>
+  playAll({ client, server }, async () =>
+    playRows({ client, server }, Object.entries(scenes), await required(software)),
+  );
 
-const fsck = await fromGoProxy("github.com/transparency-dev/tessera/cmd/fsck@v1.0.4");
-const reader = await fromGoModule(join(import.meta.dirname, "reader"), "log-reader");
-const collector = await collectorProgram();
-const ocsf = await python("ocsf", ["ocsf-json-schema==1.2.0", "jsonschema==4.26.0"]);
+const fsck = fromGoProxy("github.com/transparency-dev/tessera/cmd/fsck@v1.0.4");
+const reader = fromGoModule(join(import.meta.dirname, "reader"), "log-reader");
+const collector = collectorProgram();
+const ocsf = python("ocsf", ["ocsf-json-schema==1.2.0", "jsonschema==4.26.0"]);
 reportOutcomes([
   ...(await play("tessera fsck", fsck, fsckScenes)),
   ...(await play("x/mod, merkle and formats", reader, readerScenes)),

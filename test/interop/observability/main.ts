@@ -3,16 +3,12 @@ import { join } from "node:path";
 import { run } from "../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { collectorProgram } from "../log/collector.ts";
-import { notRun, type Outcome, playRows, reportOutcomes } from "../outcome-table.ts";
-import { fromDebian } from "../software.ts";
+import { type Outcome, playAll, playRows, reportOutcomes } from "../outcome-table.ts";
+import { fromDebian, required } from "../software.ts";
 import { metricsExported, spansExported } from "./exported.ts";
 import { metricFaults, prometheusFaults } from "./real-metrics.ts";
 
 const rulesFolder = join(import.meta.dirname, "../../../deploy/observability");
-
-const promtool = await fromDebian("prometheus", "usr/bin/promtool");
-
-const prometheus = await fromDebian("prometheus", "usr/bin/prometheus");
 
 const folder = await lastingFolder();
 await cp(rulesFolder, folder, { recursive: true });
@@ -86,18 +82,14 @@ const playScenes = (client: string, server: string, scenes: readonly Scene[]): P
   );
 
 async function outcomes(): Promise<Outcome[]> {
-  const collector = await collectorProgram();
-  const claim = { client: "promtool", server: "deploy/observability", what: "all" };
-  if ("missing" in promtool) return [notRun(claim, promtool.missing)];
-  if ("missing" in prometheus) return [notRun(claim, prometheus.missing)];
-  if ("missing" in collector) return [notRun(claim, collector.missing)];
-  const ofAll = ofPrograms(promtool.program, prometheus.program);
-  const sent = ofCollector(collector.program);
+  const promtool = await required(fromDebian("prometheus", "usr/bin/promtool"));
+  const prometheus = await required(fromDebian("prometheus", "usr/bin/prometheus"));
+  const collector = await required(collectorProgram());
   return [
-    ...(await playScenes("promtool", "deploy/observability", ofRules(promtool.program))),
-    ...(await playScenes("Prometheus", "every program", ofAll)),
-    ...(await playScenes("a collector of OpenTelemetry", "every program", sent)),
+    ...(await playScenes("promtool", "deploy/observability", ofRules(promtool))),
+    ...(await playScenes("Prometheus", "every program", ofPrograms(promtool, prometheus))),
+    ...(await playScenes("a collector of OpenTelemetry", "every program", ofCollector(collector))),
   ];
 }
 
-reportOutcomes(await outcomes());
+reportOutcomes(await playAll({ client: "promtool", server: "deploy/observability" }, outcomes));

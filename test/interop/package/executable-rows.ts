@@ -3,9 +3,9 @@ import { createHash } from "node:crypto";
 import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { run, runWell } from "../../testkit/programs/child-process.ts";
-import { fromDebian } from "../software.ts";
+import type { Row } from "../outcome-table.ts";
+import { fromDebian, required } from "../software.ts";
 import { serveAndIssue } from "./issuance.ts";
-import type { Row } from "./npm-rows.ts";
 
 const root = join(import.meta.dirname, "../../..");
 
@@ -13,18 +13,15 @@ const root = join(import.meta.dirname, "../../..");
 const libraries = ["libc6", "libgcc-s1", "libstdc++6", "libatomic1"];
 
 /** What somebody does on arm64, on a processor that `qemu-user` plays. */
-export async function foreignRows(folder: string): Promise<readonly Row[] | string> {
-  const qemu = await fromDebian("qemu-user-static", "usr/bin/qemu-aarch64-static");
-  const found = await Promise.all(
-    libraries.map((each) => fromDebian(`${each}-arm64-cross`, "usr/aarch64-linux-gnu")),
+export async function foreignRows(folder: string): Promise<readonly Row[]> {
+  const qemu = await required(fromDebian("qemu-user-static", "usr/bin/qemu-aarch64-static"));
+  const roots = await Promise.all(
+    libraries.map((each) => required(fromDebian(`${each}-arm64-cross`, "usr/aarch64-linux-gnu"))),
   );
-  if ("missing" in qemu) return qemu.missing;
-  const roots = found.flatMap((each) => ("missing" in each ? [] : each.program));
   const [prefix = ""] = roots;
-  if (roots.length < found.length) return "Debian has no libraries for arm64";
   const program = join(root, "out/rampart-linux-arm64");
   const search = roots.map((each) => join(each, "lib")).join(":");
-  const emulator = [qemu.program, "-L", prefix, "-E", `LD_LIBRARY_PATH=${search}`] as const;
+  const emulator = [qemu, "-L", prefix, "-E", `LD_LIBRARY_PATH=${search}`] as const;
   const command = [...emulator, program] as const;
   const environment = { PATH: "" };
   return [

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { access, constants } from "node:fs/promises";
 import { join } from "node:path";
 import { runWell } from "../../testkit/programs/child-process.ts";
+import type { Row } from "../outcome-table.ts";
 import { buildImage, type Image } from "./image.ts";
 import { serveAndIssue } from "./issuance.ts";
-import type { Row } from "./npm-rows.ts";
 
 /** What an engine does with the Dockerfile. Only root can become the image's user. */
 export function imageRows(folder: string): readonly Row[] {

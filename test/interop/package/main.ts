@@ -1,11 +1,11 @@
 import { existsSync } from "node:fs";
 import { chmod } from "node:fs/promises";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
-import { notRun, type Outcome, playRows, reportOutcomes } from "../outcome-table.ts";
+import { type Outcome, playAll, playRows, type Row, reportOutcomes } from "../outcome-table.ts";
 import { executableRows, foreignRows } from "./executable-rows.ts";
 import { imageRows } from "./image-rows.ts";
 import { installPackage } from "./installation.ts";
-import { npmRows, type Row } from "./npm-rows.ts";
+import { npmRows } from "./npm-rows.ts";
 import { releaseRows } from "./release-rows.ts";
 import { releaseBefore, upgradeRows } from "./upgrade-rows.ts";
 
@@ -13,13 +13,8 @@ const server = "installed";
 const play = (client: string, rows: readonly Row[]): Promise<Outcome[]> =>
   playRows({ client, server }, rows);
 
-async function playForeign(): Promise<Outcome[]> {
-  const client = "executable on arm64";
-  const rows = await foreignRows(folder);
-  return typeof rows === "string"
-    ? [notRun({ client, server, what: "all" }, rows)]
-    : play(client, rows);
-}
+const playForeign = (client: string): Promise<Outcome[]> =>
+  playAll({ client, server }, async () => play(client, await foreignRows(folder)));
 
 async function playUpgrade(): Promise<Outcome[]> {
   if (existsSync(releaseBefore)) return play("upgrade", upgradeRows(installation, folder));
@@ -33,7 +28,7 @@ const installation = await installPackage(folder);
 reportOutcomes([
   ...(await play("npm", npmRows(installation, folder))),
   ...(await play("executable", executableRows(folder))),
-  ...(await playForeign()),
+  ...(await playForeign("executable on arm64")),
   ...(await play("image", imageRows(folder))),
   ...(await playUpgrade()),
   ...(await play("release", releaseRows(installation, folder))),

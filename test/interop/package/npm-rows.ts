@@ -4,11 +4,9 @@ import { join } from "node:path";
 import { blocksUnder, textsIn } from "../../pages/page-blocks.ts";
 import { run, runWell } from "../../testkit/programs/child-process.ts";
 import { startDevelopment } from "../../testkit/programs/npm-start.ts";
+import type { Row } from "../outcome-table.ts";
 import { type Installation, install, installedPackages } from "./installation.ts";
 import { serveAndIssue } from "./issuance.ts";
-
-/** A row of the suite: what is tried, and the trial, which throws. */
-export type Row = readonly [what: string, play: () => Promise<void>];
 
 const quiet = { CLOUDFLARE_CF_FETCH_ENABLED: "false", WRANGLER_SEND_METRICS: "false" };
 

@@ -4,8 +4,8 @@ import { readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { blocksOf, isTyped } from "../../pages/shell-blocks.ts";
 import { run, runWell } from "../../testkit/programs/child-process.ts";
+import type { Row } from "../outcome-table.ts";
 import { type Installation, installedPackages } from "./installation.ts";
-import type { Row } from "./npm-rows.ts";
 
 const root = join(import.meta.dirname, "../../..");
 const repository = "https://git.example.com/mesh/rampart";

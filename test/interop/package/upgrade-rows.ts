@@ -8,8 +8,8 @@ import { freePorts } from "../../testkit/network/free-ports.ts";
 import { type Child, runWell, startChild } from "../../testkit/programs/child-process.ts";
 import { serveToml } from "../../testkit/programs/rampart-process.ts";
 import { until } from "../../testkit/time/until.ts";
+import type { Row } from "../outcome-table.ts";
 import { type Installation, installArchive } from "./installation.ts";
-import type { Row } from "./npm-rows.ts";
 
 /** The archive of the release before, which is beside the checkout and in no registry. */
 export const releaseBefore: string = join(

@@ -9,7 +9,7 @@ import { awsCredential, playAws } from "../../testkit/key-services/aws-kms.ts";
 import { startService } from "../../testkit/key-services/key-service.ts";
 import { runWell } from "../../testkit/programs/child-process.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
-import { fromGoProxy } from "../software.ts";
+import { fromGoProxy, required } from "../software.ts";
 import { onMachine, standIn, standInWrangler } from "./stand-ins.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";
 
@@ -103,22 +103,21 @@ export const development: Scene = async (folder, ends) => {
 
 /** The same with an Envoy, and the reader in an empty folder. */
 export const withEnvoy: Scene = async (folder, ends) => {
-  const python = await pythonWithEnvoy();
-  if ("missing" in python) throw new Error(`there is no Envoy: ${python.missing}`);
+  const python = await required(pythonWithEnvoy());
   const repository = join(folder, "repository");
   await mkdir(repository);
   await development(repository, ends);
   const terminal = await terminalIn(folder, ends);
-  await symlink(await envoyOf(python.program), join(folder, ".home/bin/envoy"));
+  await symlink(await envoyOf(python), join(folder, ".home/bin/envoy"));
   return terminal;
 };
 
 /** The same with grpcurl. The reader goes on once the CA in the background serves. */
 export const withGrpcurl: Scene = async (folder, ends) => {
-  const grpcurl = await fromGoProxy("github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4");
-  if ("missing" in grpcurl) throw new Error(`there is no grpcurl: ${grpcurl.missing}`);
+  const module = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4";
+  const grpcurl = await required(fromGoProxy(module));
   const terminal = await development(folder, ends);
-  await symlink(grpcurl.program, join(folder, ".home/bin/grpcurl"));
+  await symlink(grpcurl, join(folder, ".home/bin/grpcurl"));
   const serves = "until curl -sko /dev/null https://127.0.0.1:15012/healthz; do sleep 0.2; done";
   const type = (text: string): Promise<string> =>
     terminal.type(

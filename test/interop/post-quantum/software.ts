@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { runWell } from "../../testkit/programs/child-process.ts";
-import { builtOnce, orMissing, type Software } from "../software.ts";
+import { builtOnce, orMissing, required, type Software } from "../software.ts";
 
 const here = import.meta.dirname;
 const timeoutSeconds = 900;
@@ -37,19 +37,18 @@ export const wolfSslJudge: Promise<Software> = builtOnce("wolfssl-judge", crate,
 /** The classes of a judge that calls BouncyCastle's provider, with the archive that they need. */
 export const bouncyCastleJudge: Promise<Software> = orMissing(async () => {
   const [name, version] = ["bcprov-jdk18on", "1.84"];
-  const archive = await builtOnce(`${name}.jar`, version, async (folder) => {
+  const copied = builtOnce(`${name}.jar`, version, async (folder) => {
     const artifact = `-Dartifact=org.bouncycastle:${name}:${version}`;
     const copy = ["dependency:copy", artifact, `-DoutputDirectory=${folder}`];
     const words = ["-q", "-B", ...copy, "-Dmdep.stripVersion=true"];
     await runWell("mvn", words, { folder, timeoutSeconds });
   });
-  if ("missing" in archive) throw new Error(archive.missing);
-  const judge = await builtOnce("Judge.class", version, (folder) =>
+  const archive = await required(copied);
+  const compiled = builtOnce("Judge.class", version, (folder) =>
     runWell("javac", [
-      ...["-cp", archive.program, "-d", folder],
+      ...["-cp", archive, "-d", folder],
       join(here, "bouncy-castle/Judge.java"),
     ]).then(() => {}),
   );
-  if ("missing" in judge) throw new Error(judge.missing);
-  return `${archive.program}:${join(judge.program, "..")}`;
+  return `${archive}:${join(await required(compiled), "..")}`;
 });

@@ -4,8 +4,9 @@ import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { until } from "../../testkit/time/until.ts";
 import { counted, SteadyLoad, statusOf } from "../agent/processes/steady-load.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
-import { notRun, type Outcome, reportOutcomes, shown } from "../outcome-table.ts";
+import { type Outcome, playAll, reportOutcomes, shown } from "../outcome-table.ts";
 import { type ServingCa, startServingCa } from "../serving-ca.ts";
+import { required } from "../software.ts";
 import { playPilotAgent } from "./pilot-agent-scene.ts";
 import {
   type Certified,
@@ -128,20 +129,11 @@ async function play(envoy: string, folder: string): Promise<Outcome[]> {
 }
 
 const folder = await lastingFolder();
-const interpreter = await pythonWithEnvoy();
-const outcomes: Outcome[] = [];
-try {
-  if ("missing" in interpreter) {
-    outcomes.push(notRun({ ...names, what: "all" }, interpreter.missing));
-  } else {
-    const envoy = await envoyOf(interpreter.program);
-    outcomes.push(...(await play(envoy, folder)));
-    outcomes.push(await playPilotAgent(envoy, folder));
-  }
-  outcomes.push(...(await playZtunnels(folder)));
-} catch (error) {
-  console.error(error);
-  outcomes.push({ ...names, what: "to its end", result: "FAILED", detail: String(error) });
-}
-reportOutcomes(outcomes);
+reportOutcomes([
+  ...(await playAll(names, async () => {
+    const envoy = await envoyOf(await required(pythonWithEnvoy()));
+    return [...(await play(envoy, folder)), await playPilotAgent(envoy, folder)];
+  })),
+  ...(await playZtunnels(folder)),
+]);
 process.exit();

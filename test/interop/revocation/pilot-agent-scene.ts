@@ -15,6 +15,7 @@ import {
 import { notRun, type Outcome, shown } from "../outcome-table.ts";
 import { prebuilt } from "../prebuilt.ts";
 import { type ServingCa, startServingCa } from "../serving-ca.ts";
+import { required } from "../software.ts";
 import { callWith, startAgent, stealFrom } from "./workloads.ts";
 
 const names = {
@@ -31,16 +32,16 @@ const mounted =
 
 /** A server behind an Envoy that has its secrets of pilot-agent. Of two clients the certificate of one is revoked. */
 export async function playPilotAgent(envoy: string, folder: string): Promise<Outcome> {
-  const pilotAgent = await prebuilt(prebuiltPilotAgent);
-  if ("missing" in pilotAgent) return notRun(names, pilotAgent.missing);
   const tried = await run("unshare", ["-m", "sh", "-ec", mounted, folder, "true"]);
   if (tried.exitCode !== 0) return notRun(names, tried.stderr.trim());
   const own = join(folder, "pilot-agent");
   await mkdir(own);
   const ca = await startServingCa(join(own, "ca"));
   const children: Child[] = [];
-  const parts = { envoy, pilotAgent: pilotAgent.program, folder: own, ca, children };
-  const outcome = await shown(names, () => playWith(parts));
+  const outcome = await shown(names, async () => {
+    const pilotAgent = await required(prebuilt(prebuiltPilotAgent));
+    return playWith({ envoy, pilotAgent, folder: own, ca, children });
+  });
   await Promise.all(children.map((child) => child.end()));
   await ca.end();
   return outcome;

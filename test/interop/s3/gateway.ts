@@ -8,6 +8,7 @@ import { freePorts } from "../../testkit/network/free-ports.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
 import { type Child, startChild } from "../../testkit/programs/child-process.ts";
 import { until } from "../../testkit/time/until.ts";
+import { fromGoProxy, type Software } from "../software.ts";
 
 /** A real S3-compatible service over TLS, with one bucket in a folder. */
 export interface Gateway {
@@ -21,6 +22,9 @@ export interface Gateway {
   readonly writers: number;
   readonly end: () => Promise<number>;
 }
+
+export const versityGateway = (): Promise<Software> =>
+  fromGoProxy("github.com/versity/versitygw/cmd/versitygw@v1.8.0");
 
 export const bucket = "rampart-store";
 export const credential = {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
 import { runWell } from "../../testkit/programs/child-process.ts";
 import { until } from "../../testkit/time/until.ts";
-import { fromGoModule } from "../software.ts";
+import { fromGoModule, required } from "../software.ts";
 
 /** An auditor in Go with x/mod, which shares no code with the log, and every checkpoint that anybody was shown. */
 export class LogAuditor {
@@ -21,9 +21,8 @@ export class LogAuditor {
 
   /** @param token That of a reader of the log. */
   static async build(folder: string, token: string): Promise<LogAuditor> {
-    const reader = await fromGoModule(join(import.meta.dirname, "../log/reader"), "log-reader");
-    if ("missing" in reader) throw new Error(reader.missing);
-    return new LogAuditor(reader.program, folder, token);
+    const module = join(import.meta.dirname, "../log/reader");
+    return new LogAuditor(await required(fromGoModule(module, "log-reader")), folder, token);
   }
 
   /** The checkpoints that were kept. */

@@ -14,8 +14,8 @@ import {
   webpkiJudge,
 } from "../judges.ts";
 import { ask as askInJson } from "../native-grpc/clients/clients.ts";
-import { notRun, type Outcome, playRows, reportOutcomes } from "../outcome-table.ts";
-import { fromGoModule, type Software } from "../software.ts";
+import { type Outcome, playAll, playRows, reportOutcomes } from "../outcome-table.ts";
+import { fromGoModule, required, type Software } from "../software.ts";
 import {
   type ImportedCase,
   istiodsQuestion,
@@ -32,7 +32,7 @@ const lists = await judgedLists([1000, 100_000]);
 /** A verifier of another project. */
 interface Verifier {
   readonly name: string;
-  readonly software: Software;
+  readonly software: Promise<Software>;
   /** What it says of each leaf, by a program that reads lines or by one that is asked for each leaf. */
   readonly ofLeaves: "lines" | FaultOf;
   /** What a warning of the import says of leaves that this verifier refuses. */
@@ -46,20 +46,20 @@ interface Verifier {
 const verifiers: readonly Verifier[] = [
   {
     name: "OpenSSL",
-    software: await opensslJudge(),
+    software: opensslJudge(),
     ofLeaves: opensslFault(folder),
     warning: "OpenSSL refuses it without -partial_chain",
   },
   {
     name: "OpenSSL, strict",
-    software: await opensslJudge(),
+    software: opensslJudge(),
     ofLeaves: opensslFault(folder, "-x509_strict", "-partial_chain"),
     warning: "`openssl -x509_strict`",
     ofLists: listsByOpenssl,
   },
   {
     name: "GnuTLS",
-    software: await gnutlsJudge(),
+    software: gnutlsJudge(),
     ofLeaves: gnutlsFault(folder),
     warning: "GnuTLS refuse",
     // A mail address of no octets.
@@ -68,7 +68,7 @@ const verifiers: readonly Verifier[] = [
   },
   {
     name: "Go crypto/x509",
-    software: await goJudge(),
+    software: goJudge(),
     ofLeaves: "lines",
     ofLists: async (program) => {
       const faults = await askInLines(program, lists);
@@ -79,7 +79,7 @@ const verifiers: readonly Verifier[] = [
   },
   {
     name: "rustls-webpki, as ztunnel builds it",
-    software: await webpkiJudge(),
+    software: webpkiJudge(),
     ofLeaves: "lines",
     warning: "ztunnel",
   },
@@ -166,8 +166,7 @@ async function ask(
   cases: readonly Case[],
 ): Promise<Outcome[]> {
   const names = { client: name, server: "rampart" };
-  if ("missing" in software) return [notRun({ ...names, what: "all" }, software.missing)];
-  const { program } = software;
+  const program = await required(software);
   const leaves = cases.map(({ leaf }) => leaf);
   const judge = () =>
     ofLeaves === "lines" ? askInLines(program, leaves) : faultsOf(leaves, ofLeaves);
@@ -198,15 +197,17 @@ async function playImports(): Promise<[Outcome[], readonly ImportedCase[]]> {
 async function askIstio(cases: readonly ImportedCase[]): Promise<Outcome[]> {
   const names = { client: "Istio's NewVerifiedKeyCertBundleFromPem", server: "rampart" };
   const what = "no imported CA is refused";
-  const istio = await fromGoModule(join(import.meta.dirname, "../istio-client"), "istio-client");
-  if ("missing" in istio) return [notRun({ ...names, what }, istio.missing)];
-  const judge = () =>
-    askInJson<readonly string[]>(istio.program, "bundles", cases.map(istiodsQuestion));
+  const istio = fromGoModule(join(import.meta.dirname, "../istio-client"), "istio-client");
+  const judge = async () =>
+    askInJson<readonly string[]>(await required(istio), "bundles", cases.map(istiodsQuestion));
   return playRows(names, [[what, async () => requireExpected(cases, await judge())]]);
 }
 
 const [outcomes, imported] = await playImports();
 const cases = [...(await createCases()), ...imported];
-for (const verifier of verifiers) outcomes.push(...(await ask(verifier, cases)));
+for (const verifier of verifiers) {
+  const names = { client: verifier.name, server: "rampart" };
+  outcomes.push(...(await playAll(names, () => ask(verifier, cases))));
+}
 outcomes.push(...(await askIstio(imported)));
 reportOutcomes(outcomes);

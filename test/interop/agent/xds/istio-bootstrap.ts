@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { freePorts } from "../../../testkit/network/free-ports.ts";
 import { runWell, startChild } from "../../../testkit/programs/child-process.ts";
 import { program } from "../../../testkit/programs/rampart-process.ts";
-import { notRun, type Outcome, shown } from "../../outcome-table.ts";
+import { type Outcome, shown } from "../../outcome-table.ts";
 import { prebuilt } from "../../prebuilt.ts";
-import { orMissing } from "../../software.ts";
+import { orMissing, required } from "../../software.ts";
 import { prebuiltPilotAgent } from "./pilot-agent.ts";
 
 /** Where the agent's bootstrap is another than that of Istio's own template, and why. */
@@ -56,11 +56,11 @@ export async function compareBootstraps(
 ): Promise<Outcome> {
   const what = `each field of the bootstrap at ${machine.address} is that of Istio's own template, or differs for a stated reason`;
   const names = { client: "Envoy's bootstrap", server: "pilot-agent of 2026-08-27", what };
-  const [pilot, template] = [await prebuilt(prebuiltPilotAgent), await orMissing(istiosTemplate)];
-  if ("missing" in pilot) return notRun(names, pilot.missing);
-  if ("missing" in template) return notRun(names, template.missing);
-  const folder = join(parent, "bootstrap");
-  return shown(names, () => compare(folder, machine, pilot.program, template.program));
+  return shown(names, async () => {
+    const pilot = await required(prebuilt(prebuiltPilotAgent));
+    const template = await required(orMissing(istiosTemplate));
+    return compare(join(parent, "bootstrap"), machine, pilot, template);
+  });
 }
 
 /** The file in the Go module of Istio, which the suite's Go client has, too. */

@@ -1,9 +1,10 @@
 import { join } from "node:path";
 import { freePorts } from "../../../testkit/network/free-ports.ts";
 import { until } from "../../../testkit/time/until.ts";
-import { notRun, type Outcome, shown } from "../../outcome-table.ts";
+import { type Outcome, playAll, shown } from "../../outcome-table.ts";
 import { prebuilt, prebuiltIstiod } from "../../prebuilt.ts";
 import { type ServingCa, startServingCa } from "../../serving-ca.ts";
+import { required } from "../../software.ts";
 import type { AgentProcess } from "../processes/agent-process.ts";
 import { counted, SteadyLoad, statusOf } from "../processes/steady-load.ts";
 import { compareBootstraps } from "./istio-bootstrap.ts";
@@ -24,15 +25,16 @@ const leaves = {
 
 /** The XDS proxy between Envoy and a real istiod: the bootstrap, and two sidecars that Rampart certifies. */
 export async function playXds(envoy: string, folder: string): Promise<Outcome[]> {
-  const [found, pilot] = [await prebuilt(prebuiltIstiod), await prebuilt(prebuiltPilotAgent)];
-  const names = { client, server: "istiod of 2026-08-27, rampart", what: "mutual TLS by istiod" };
+  const names = { client, server: "istiod of 2026-08-27, rampart serve" };
   const bootstraps = await compareBootstraps(folder);
-  if ("missing" in found) return [bootstraps, notRun(names, found.missing)];
-  if ("missing" in pilot) return [bootstraps, notRun(names, pilot.missing)];
-  const ca = await startServingCa(join(folder, "ca"), { values: { ...leaves, CRL: "off" } });
-  const programs = { istiodProgram: found.program, pilotAgent: pilot.program };
-  const outcomes = await playWith({ envoy, folder, ca, ...programs });
-  await ca.end();
+  const outcomes = await playAll(names, async () => {
+    const istiodProgram = await required(prebuilt(prebuiltIstiod));
+    const pilotAgent = await required(prebuilt(prebuiltPilotAgent));
+    const ca = await startServingCa(join(folder, "ca"), { values: { ...leaves, CRL: "off" } });
+    const played = await playWith({ envoy, folder, ca, istiodProgram, pilotAgent });
+    await ca.end();
+    return played;
+  });
   return [bootstraps, ...outcomes];
 }
 

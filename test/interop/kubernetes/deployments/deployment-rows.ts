@@ -13,12 +13,12 @@ import { SignerConfiguration } from "../../../../src/node/signer/signer-configur
 import { randomKek } from "../../../testkit/configuration.ts";
 import { runWell } from "../../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../../testkit/temporary-folder.ts";
-import { notRun, type Outcome } from "../../outcome-table.ts";
-import { fromGoProxy } from "../../software.ts";
+import { type Outcome, playAll, playRows, type Row } from "../../outcome-table.ts";
+import { fromGoProxy, required } from "../../software.ts";
 import type { ControlPlane, Json } from "../cluster/control-plane.ts";
 import { moduleFolder, untilServed } from "../cluster/manifests.ts";
 import { findHelm } from "../cluster/programs.ts";
-import { namedRows, playIn, type Row } from "../rows.ts";
+import { namedRows } from "../rows.ts";
 import { operatorKinds } from "./operator-kinds.ts";
 import {
   applyStrictly,
@@ -126,11 +126,11 @@ export async function playDeployments(
   const wanted = namedRows(rows, part);
   if (wanted.length === 0) return [];
   const names = { client: "helm and kustomize", server };
-  const helm = await findHelm();
-  const kustomize = await fromGoProxy("sigs.k8s.io/kustomize/kustomize/v5@v5.8.2");
-  if ("missing" in helm) return [notRun({ ...names, what: "all" }, helm.missing)];
-  if ("missing" in kustomize) return [notRun({ ...names, what: "all" }, kustomize.missing)];
-  return playIn({ plane, helm: helm.program, kustomize: kustomize.program }, names, wanted);
+  return playAll(names, async () => {
+    const helm = await required(findHelm());
+    const module = "sigs.k8s.io/kustomize/kustomize/v5@v5.8.2";
+    return playRows(names, wanted, { plane, helm, kustomize: await required(fromGoProxy(module)) });
+  });
 }
 
 const namespace = "mesh-ca";

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { parse as parseToml } from "smol-toml";
 import { ServeConfiguration } from "../../../../src/node/serve/serve-configuration.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
+import type { Row } from "../../outcome-table.ts";
 import type { Json } from "../cluster/control-plane.ts";
-import type { Row } from "../rows.ts";
 import {
   applyStrictly,
   buildKustomization,

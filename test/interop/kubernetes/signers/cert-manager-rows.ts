@@ -6,10 +6,10 @@ import {
   emptyCsr,
 } from "../../../testkit/kubernetes/certificate-requests.ts";
 import { until } from "../../../testkit/time/until.ts";
+import type { Row } from "../../outcome-table.ts";
 import type { ControlPlane } from "../cluster/control-plane.ts";
 import { applyFile, applyManifest, moduleFolder, untilServed } from "../cluster/manifests.ts";
 import type { Scene } from "../cluster/scene.ts";
-import type { Row } from "../rows.ts";
 import { type SignerScene, setSignerScene, signerName } from "./signer-scene.ts";
 
 /** The account and the serving name of istio-csr by its own chart. */

@@ -5,13 +5,13 @@ import { parseAllDocuments, stringify } from "yaml";
 import { blocksUnder, textsIn } from "../../../pages/page-blocks.ts";
 import { runWell, startChild } from "../../../testkit/programs/child-process.ts";
 import { until } from "../../../testkit/time/until.ts";
-import { fromGoModule } from "../../software.ts";
+import type { Row } from "../../outcome-table.ts";
+import { fromGoModule, required } from "../../software.ts";
 import { mint } from "../cluster/accounts.ts";
 import type { ControlPlane, Json } from "../cluster/control-plane.ts";
 import { writeKubeconfig } from "../cluster/kubeconfig.ts";
 import { findHelm } from "../cluster/programs.ts";
 import type { Scene } from "../cluster/scene.ts";
-import type { Row } from "../rows.ts";
 import {
   certManagerFolder,
   collection,
@@ -27,13 +27,6 @@ import {
 async function commands(): Promise<string> {
   const blocks = await blocksUnder("docs/how-to/signers.md", "cert-manager");
   return textsIn(blocks, "sh")[1] ?? "";
-}
-
-/** The command of a program, which must be there. */
-export async function commandOf(found: ReturnType<typeof findHelm>): Promise<string> {
-  const software = await found;
-  if ("missing" in software) throw new Error(software.missing);
-  return software.program;
 }
 
 interface CertManager {
@@ -52,7 +45,7 @@ export async function startCertManager({ plane, folder }: Scene): Promise<CertMa
   const type = (script: string): Promise<string> =>
     runWell("sh", ["-euc", script], { environment: { KUBECONFIG }, timeoutSeconds: 120 });
   await type("kubectl create namespace cert-manager --dry-run=client -o yaml | kubectl apply -f -");
-  const chart = await render(await commandOf(findHelm()));
+  const chart = await render(await required(findHelm()));
   const apply = async (objects: readonly Json[]): Promise<void> => {
     await writeFile(
       file("cert-manager.yaml"),
@@ -72,7 +65,7 @@ export async function startCertManager({ plane, folder }: Scene): Promise<CertMa
     const token = await mint(plane, "cert-manager", account, { audiences: [] });
     await writeKubeconfig(plane, file(variable), token);
   }
-  const program = await commandOf(
+  const program = await required(
     fromGoModule(join(import.meta.dirname, "../cert-manager"), "cert-manager"),
   );
   const child = startChild(program, [], { environment });

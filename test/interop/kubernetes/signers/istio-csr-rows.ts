@@ -7,14 +7,14 @@ import { freePorts } from "../../../testkit/network/free-ports.ts";
 import { startChild } from "../../../testkit/programs/child-process.ts";
 import { until } from "../../../testkit/time/until.ts";
 import { ask } from "../../native-grpc/clients/clients.ts";
-import { fromGoModule } from "../../software.ts";
+import type { Row } from "../../outcome-table.ts";
+import { fromGoModule, required } from "../../software.ts";
 import { createAccount, mint, rule } from "../cluster/accounts.ts";
 import type { ControlPlane } from "../cluster/control-plane.ts";
 import { writeKubeconfig } from "../cluster/kubeconfig.ts";
 import type { Scene } from "../cluster/scene.ts";
-import type { Row } from "../rows.ts";
 import { issuedTo, istioCsr, servedNameOfIstioCsr, withCertManager } from "./cert-manager-rows.ts";
-import { commandOf, startCertManager } from "./certificate-rows.ts";
+import { startCertManager } from "./certificate-rows.ts";
 
 /** The rights of its own chart. */
 const rights = [
@@ -119,7 +119,7 @@ async function certifies({ plane, folder, program, client }: Played, ca: ServedC
 async function plays(scene: Scene, program: string): Promise<void> {
   const { plane, folder } = scene;
   const source = join(import.meta.dirname, "../../istio-client");
-  const client = await commandOf(fromGoModule(source, "istio-client"));
+  const client = await required(fromGoModule(source, "istio-client"));
   const played = { plane, folder, program, client };
   await withCertManager(scene, async ({ ca }) => {
     await plane.call("POST", "/api/v1/namespaces/pay/serviceaccounts", {

@@ -8,12 +8,12 @@ import { blocksUnder, textsIn } from "../../../pages/page-blocks.ts";
 import { emptyCsr } from "../../../testkit/kubernetes/certificate-requests.ts";
 import { runWell } from "../../../testkit/programs/child-process.ts";
 import { until } from "../../../testkit/time/until.ts";
+import type { Row } from "../../outcome-table.ts";
 import { mint } from "../cluster/accounts.ts";
 import type { ControlPlane, Json } from "../cluster/control-plane.ts";
 import { writeKubeconfig } from "../cluster/kubeconfig.ts";
 import type { Scene } from "../cluster/scene.ts";
 import { distributing } from "../distributing.ts";
-import type { Row } from "../rows.ts";
 import { approvedRequest, csrFor, installRequests } from "./cert-manager-rows.ts";
 import {
   answered,

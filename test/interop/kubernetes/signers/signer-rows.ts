@@ -3,8 +3,8 @@ import { generateKeyPairSync, sign, X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { runWell } from "../../../testkit/programs/child-process.ts";
+import type { Row } from "../../outcome-table.ts";
 import type { Scene } from "../cluster/scene.ts";
-import type { Row } from "../rows.ts";
 import {
   answered,
   conditionOf,
