@@ -9,12 +9,13 @@ const forBuilds =
 
 /** The environment of every test, and of the programs that it starts. */
 const testVariables: Readonly<Record<string, string>> = {
-  // They share what Node has compiled.
-  NODE_COMPILE_CACHE: join(import.meta.dirname, "../../../node_modules/.cache/compiled"),
   // Else wrangler connects to Cloudflare at its start, and prints that it failed.
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
   WRANGLER_SEND_METRICS: "false",
 };
+
+/** What Node has compiled, for programs. Tests load most modules once: to keep those costs more than to compile them. */
+const compiled = join(import.meta.dirname, "../../../node_modules/.cache/compiled");
 
 /** Whether a test may see a variable of this name. */
 export const isOfTests = (name: string): boolean =>
@@ -25,7 +26,8 @@ export function programEnvironment(variables: NodeJS.ProcessEnv = {}): NodeJS.Pr
   const known = Object.entries(process.env).filter(
     ([name]) => isOfTests(name) || forBuilds.test(name),
   );
-  return { ...Object.fromEntries(known), ...testVariables, ...variables };
+  const cache = { NODE_COMPILE_CACHE: compiled };
+  return { ...Object.fromEntries(known), ...testVariables, ...cache, ...variables };
 }
 
 /** Takes from `rampart` what builds of other projects need of the shell: roots and proxies of this machine among them. */
