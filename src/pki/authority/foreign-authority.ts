@@ -96,14 +96,14 @@ const ia5Names: readonly number[] = [Tag.contextPrimitive(1), Tag.contextPrimiti
 /** A URI of RFC 3986 without user information. Verifiers differ in which other forms they accept. */
 const uriPattern = /^[a-z][a-z0-9+.-]*:(\/\/[a-z0-9.-]+(:\d+)?)?[a-z0-9._~!$&'()*+,;=:@/?#-]*$/i;
 
-/** Requires the form of RFC 5280 §4.2.1.6. */
+/** Requires the form of RFC 5280 §4.2.1.6. GnuTLS refuses a certificate with an empty name. */
 function requireAlternativeNames(value: DerReader | undefined): void {
   const names = value?.enter(Tag.sequence);
   while (names && !names.isDone) {
     const [tag, content] = names.any();
     const octets = content.rest();
-    const isAscii = octets.every((octet) => octet < 0x80);
-    if (ia5Names.includes(tag) && !isAscii) throw new DerError("a name that is not ASCII");
+    const isText = octets.length > 0 && octets.every((octet) => octet < 0x80);
+    if (ia5Names.includes(tag) && !isText) throw new DerError("a name that is empty or not ASCII");
     if (tag === uriTag && !uriPattern.test(String.fromCharCode(...octets))) {
       throw new DerError("a name that is not a URI");
     }

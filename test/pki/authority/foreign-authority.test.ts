@@ -63,6 +63,8 @@ const faults: Readonly<Record<string, DerEdit>> = {
   "a URI without a scheme": { at: [...value(names), 0, 0], text: "cluster.local" },
   "a URI that is not ASCII": { at: [...value(names), 0, 0], text: "spiffe://é" },
   "a DNS name that is not ASCII": { at: [...value(names), 0, 1], text: "é.test" },
+  "a mail address of no octets": { at: value(names), replace: "040430028100" },
+  "a DNS name of no octets": { at: [...value(names), 0, 1], replace: "8200" },
   "octets after the names": { at: value(names), append: "0500" },
   "policies that are not DER": { at: value(policies), replace: "0403300500" },
   "policies with a broken name": { at: [...value(policies), 0, 0, 0], replace: "0600" },
