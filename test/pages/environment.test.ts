@@ -26,7 +26,7 @@ const swaps: Readonly<Record<string, string>> = {
   KUBERNETES_CA_FILE: ofApi,
   S3_CA_FILE: ofApi,
   KUBERNETES_TOKEN_FILE: ofRequest,
-  S3_CREDENTIALS_FILE: "node/stores/bucket-credentials: is read anew each time",
+  S3_CREDENTIALS_FILE: "node/key-service/aws-credential: is read anew each time",
   "CLUSTER_CREDENTIAL_…_FILE": ofRequest,
   "KEY_CREDENTIAL_…_FILE": ofRequest,
   UPSTREAM_CREDENTIAL_FILE: ofRequest,
@@ -36,7 +36,8 @@ const swaps: Readonly<Record<string, string>> = {
   GOOGLE_APPLICATION_CREDENTIALS: credentials,
   jwt_file: credentials,
   TOKEN_FILE: "node/gateway/upstream: a gateway shows the token that its file has now",
-  UPSTREAM_CA_FILE: "node/distribute/server-roots: the roots of the file are those that it has now",
+  UPSTREAM_CA_FILE:
+    "node/distribute/upstream-bundle: the roots of the file are those that it has now",
   TLS_CERTIFICATE_FILE: ofTls,
   TLS_KEY_FILE: ofTls,
   IMPORT_DIRECTORY: "cli/verbs/import/plugged-in-import: changes nothing, and is told of once",
@@ -47,7 +48,7 @@ const swaps: Readonly<Record<string, string>> = {
   RAMPART_FEDERATED_ROOT_CA: "agent/stories/federation: the roots of the endpoint are those",
   "mounted certificates": "agent/secrets/mounted-files: come after the agent has started",
   "file-cert:": "agent/secrets/file-secrets: notify once of a replaced certificate",
-  "file-root:": "agent/secrets/file-secrets: notify of the folder that the kubelet swaps",
+  "file-root:": "agent/secrets/file-secrets: of the folder that the kubelet swaps",
   "CRLs in a file": "agent/secrets/agent-secrets: CRLs are looked for at each load",
   RAMPART_WORKLOADS: "agent/node-mode/feeds: follows a file, and keeps the last good list",
 };
