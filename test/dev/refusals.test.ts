@@ -24,7 +24,6 @@ const linesAround = 8;
 const enough: Readonly<Record<string, string>> = {
   "test/agent/sockets/workload-api.test.ts": "the agent's own socket has one refusal of this code",
   "test/contract/certificate-service/wire-messages.ts": "the message itself, before any audit",
-  "test/contract/certificate-service/wire-requests.ts": "a header, before any audit",
 };
 
 /** The lines of a test that expect a code and do not say why, as `<file>:<line>`. */
