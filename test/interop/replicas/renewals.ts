@@ -6,10 +6,7 @@ import { renewalRules } from "../../testkit/callers/renewal-rules.ts";
 import { createWorkloadKey } from "../../testkit/callers/workload-key.ts";
 import { type NativeClient, nativeClient } from "../../testkit/network/native-grpc.ts";
 import { type Repetition, repeatedly } from "../../testkit/time/until.ts";
-import type { Replica } from "./replica.ts";
-
-/** The name of the CA in its certificates. */
-export const servedName = "istiod.istio-system.svc";
+import { type Replica, servedName } from "./replica.ts";
 
 /** The means of the workloads. */
 interface RenewalOptions {
@@ -23,18 +20,15 @@ interface RenewalOptions {
 }
 
 /** The renewals so far. */
-export interface RenewalFigures {
+interface RenewalFigures {
   readonly renewals: number;
-  /** Attempts that failed, by code; a client repeats them. */
-  readonly failedAttempts: ReadonlyMap<string, number>;
-  /** Renewals that failed although the client has retried as pilot-agent does. */
-  readonly failed: number;
-  /** Workloads whose certificate ended before they had another. */
-  readonly expired: number;
-  /** Certificates that the bundle of a replica does not verify. */
-  readonly unverified: readonly string[];
-  /** Answers by the authority that signed. */
-  readonly byAuthority: ReadonlyMap<string, number>;
+  /** How many authorities have signed. */
+  readonly authorities: number;
+  /**
+   * A renewal that failed although the client has retried as pilot-agent does, a certificate that ended before the next,
+   * or one that the bundle of a replica does not verify.
+   */
+  readonly faults: readonly string[];
 }
 
 /** Waits before the second to the fifth attempt, as pilot-agent has them (`pkg/security/retry.go`). */
@@ -54,16 +48,13 @@ const startMilliseconds = 8000;
 export class Renewals {
   readonly #options: RenewalOptions;
   readonly #ending = new AbortController();
-  readonly #failedAttempts = new Map<string, number>();
-  readonly #byAuthority = new Map<string, number>();
-  readonly #unverified: string[] = [];
+  readonly #authorities = new Set<string>();
+  readonly #faults: string[] = [];
   readonly #running: Promise<unknown>;
   /** The file of roots, which `rampart distribute` keeps current for all workloads of a machine. */
   #roots: string;
   readonly #reading: Repetition;
   #renewals = 0;
-  #failed = 0;
-  #expired = 0;
 
   constructor(options: RenewalOptions) {
     this.#options = options;
@@ -75,14 +66,8 @@ export class Renewals {
   }
 
   figures(): RenewalFigures {
-    return {
-      renewals: this.#renewals,
-      failedAttempts: new Map(this.#failedAttempts),
-      failed: this.#failed,
-      expired: this.#expired,
-      unverified: [...this.#unverified],
-      byAuthority: new Map(this.#byAuthority),
-    };
+    const { size: authorities } = this.#authorities;
+    return { renewals: this.#renewals, authorities, faults: this.#faults };
   }
 
   async stop(): Promise<void> {
@@ -109,7 +94,7 @@ export class Renewals {
         client.close();
         client = undefined;
       }
-      if (leaf && leaf.validToDate <= new Date()) this.#expired++;
+      if (leaf && leaf.validToDate <= new Date()) this.#faults.push("a certificate has ended");
       if (!chain) {
         await pause(1000, signal);
         continue;
@@ -136,6 +121,7 @@ export class Renewals {
     const account = `shop:web-${number}`;
     const { csrPem: csr } = await createWorkloadKey("spiffe://cluster.local/ns/any/sa/any");
     const headers = { authorization: `Bearer ${await this.#options.token(account)}` };
+    let fault = "";
     for (const wait of [0, ...retryMilliseconds]) {
       await sleep(wait * (0.9 + 0.2 * Math.random()));
       const outcome = await client.createCertificate({ csr }, headers);
@@ -143,11 +129,9 @@ export class Renewals {
         this.#renewals++;
         return outcome.certChain;
       }
-      const { code, message } = outcome;
-      const what = `${code} ${message.replaceAll(/\d+/g, "#").slice(0, 80)}`;
-      this.#failedAttempts.set(what, (this.#failedAttempts.get(what) ?? 0) + 1);
+      fault = `${outcome.code} ${outcome.message}`;
     }
-    this.#failed++;
+    this.#faults.push(fault);
     return undefined;
   }
 
@@ -157,11 +141,11 @@ export class Renewals {
     const signed = (bundle: string): X509Certificate | undefined =>
       parseCertificates(bundle).find((root) => leaf.verify(root.publicKey));
     const authority = signed(rest.at(-1) ?? "")?.fingerprint256.slice(0, 8) ?? "unknown";
-    this.#byAuthority.set(authority, (this.#byAuthority.get(authority) ?? 0) + 1);
+    this.#authorities.add(authority);
     for (const { name, bundle } of this.#options.replicas) {
       const published = await bundle();
       if (published === undefined) continue;
-      if (!signed(published)) this.#unverified.push(`${authority} is not in the bundle of ${name}`);
+      if (!signed(published)) this.#faults.push(`${authority} is not in the bundle of ${name}`);
     }
   }
 }

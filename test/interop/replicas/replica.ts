@@ -4,6 +4,7 @@ import { stringify } from "smol-toml";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { type Relay, startRelay } from "../../testkit/network/relay.ts";
 import { launchServer, type ServerProcess } from "../../testkit/programs/rampart-process.ts";
+import { until } from "../../testkit/time/until.ts";
 import type { SharedService } from "./shared-service.ts";
 
 /** A process of `rampart serve` that ends and comes back at one address, with a way of its own to the store. */
@@ -31,10 +32,29 @@ export interface Replica {
   readonly end: () => Promise<void>;
 }
 
-export async function createReplica(
+/** The name of the CA in its certificates. */
+export const servedName = "istiod.istio-system.svc";
+
+/** Starts replicas with these keys, which end with the scope, and waits until they are ready. */
+export async function startReplicas(
+  names: readonly string[],
+  folder: string,
+  service: Omit<SharedService, "restart">,
+  keys: object,
+  cleanup: AsyncDisposableStack,
+): Promise<readonly Replica[]> {
+  const replicas: Replica[] = [];
+  for (const name of names) replicas.push(await createReplica(name, folder, service, keys));
+  for (const each of replicas) cleanup.defer(each.end);
+  await Promise.all(replicas.map((each) => each.start()));
+  for (const each of replicas) await until(`${each.name} is not ready`, each.isReady, 120);
+  return replicas;
+}
+
+async function createReplica(
   name: string,
   folder: string,
-  service: Pick<SharedService, "port" | "keysBehind" | "environment">,
+  service: Omit<SharedService, "restart">,
   keys: object,
 ): Promise<Replica> {
   const link = await startRelay(service.port);

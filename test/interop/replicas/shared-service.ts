@@ -1,5 +1,3 @@
-import type { ObjectSpace } from "../../../src/node/stores/object-space.ts";
-
 /** A service that keeps the records of several replicas, as a story uses it. */
 export interface SharedService {
   /** Its port on this machine. */
@@ -8,8 +6,6 @@ export interface SharedService {
   readonly keysBehind: (port: number) => Readonly<Record<string, string>>;
   /** The variables of such a process: the KEK, and credentials that no file has. */
   readonly environment: Readonly<Record<string, string>> & { readonly KEK: string };
-  /** Its objects, seen without a watch. */
-  readonly space: ObjectSpace;
   /** Ends the service, and starts it again some seconds later with all it had. */
   readonly restart: () => Promise<void>;
 }

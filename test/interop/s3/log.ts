@@ -9,10 +9,10 @@ import { randomKek } from "../../testkit/configuration.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
 import { repeatedly, until } from "../../testkit/time/until.ts";
 import { type LoadBalancer, startLoadBalancer } from "../replicas/load-balancer.ts";
-import { servedName } from "../replicas/renewals.ts";
-import { createReplica, type Replica } from "../replicas/replica.ts";
+import { type Replica, servedName, startReplicas } from "../replicas/replica.ts";
+import { killAndReturn, rollingUpdate } from "../replicas/story.ts";
 import { type FaultyProxy, startFaultyProxy } from "./faulty-proxy.ts";
-import { bucket, credential } from "./gateway.ts";
+import { bucket, credential, type Gateway } from "./gateway.ts";
 import { LogAuditor } from "./log-auditor.ts";
 import type { Scene } from "./scenes.ts";
 
@@ -58,29 +58,10 @@ const acts: readonly Act[] = [
       for (const each of replicas) await until(`${each.name} is not ready`, each.isReady);
     },
   ],
-  [
-    "a rolling update",
-    async ({ replicas, balancer }) => {
-      for (const each of replicas) {
-        balancer.remove(each);
-        await sleep(1000);
-        assert.equal(await each.drain(), 0);
-        await each.start();
-        await until(`${each.name} is not ready`, each.isReady);
-        balancer.add(each);
-      }
-    },
-  ],
+  ["a rolling update", ({ replicas, balancer }) => rollingUpdate(replicas, balancer)],
   ["one replica never returns", async ({ replicas: [, , last] }) => last?.kill()],
   ["nothing happens", () => sleep(2000)],
 ];
-
-async function killAndReturn(replica: Replica): Promise<void> {
-  await replica.kill();
-  await sleep(500);
-  await replica.start();
-  await until(`${replica.name} is not ready`, replica.isReady);
-}
 
 /** Three replicas of the program log into a real bucket, through everything that may befall them. */
 export async function playLog(scene: Scene): Promise<string> {
@@ -91,8 +72,9 @@ export async function playLog(scene: Scene): Promise<string> {
   const proxy = await startFaultyProxy(scene.gateway, scene.folder);
   cleanup.defer(proxy.end);
   const key = await createTokenKey("ES256", "k1");
-  const replicas = await startReplicas(scene, folder, proxy, jwksOf(key));
-  for (const each of replicas) cleanup.defer(each.end);
+  const service = serviceBehind(proxy, scene.gateway);
+  const names = ["a", "b", "c"];
+  const replicas = await startReplicas(names, folder, service, keysWith(jwksOf(key)), cleanup);
   const balancer = await startLoadBalancer(replicas);
   cleanup.defer(balancer.end);
   const [first] = replicas;
@@ -122,47 +104,34 @@ export async function playLog(scene: Scene): Promise<string> {
   return `${answered.size} answered, ${counted}; ${checkpoints} checkpoints verified by x/mod; ${proxy.lost()} answers lost`;
 }
 
-async function startReplicas(
-  { gateway: { rootsFile } }: Scene,
-  folder: string,
-  proxy: FaultyProxy,
-  jwks: object,
-): Promise<readonly Replica[]> {
-  const service = {
-    port: proxy.port,
-    keysBehind: (port: number) => ({
-      STORE: "s3",
-      STORE_BUCKET: bucket,
-      STORE_PREFIX: "logged/",
-      S3_ENDPOINT: `https://127.0.0.1:${port}`,
-      S3_CA_FILE: rootsFile,
-    }),
-    environment: {
-      KEK: randomKek(),
-      LOG_READERS: readers,
-      AWS_ACCESS_KEY_ID: credential.accessKeyId,
-      AWS_SECRET_ACCESS_KEY: credential.secretAccessKey,
-    },
-  };
-  const keys = {
-    PROPAGATION_INTERVAL: "10s",
-    SERVING_NAMES: [servedName],
-    INCEPTION_DATE: new Date().toISOString().slice(0, 10),
-    ISSUERS: [{ issuer, jwks }],
-    CALLER_QUOTA: 1_000_000,
-    ISSUER_QUOTA: 10_000_000,
-    LOG_ORIGIN: "log.test/replicas",
-    LOG_INTERVAL: "2s",
-    LOG_SHARDS: shards,
-  };
-  const replicas: Replica[] = [];
-  for (const name of ["a", "b", "c"]) {
-    replicas.push(await createReplica(name, folder, service, keys));
-  }
-  await Promise.all(replicas.map((each) => each.start()));
-  for (const each of replicas) await until(`${each.name} is not ready`, each.isReady, 120);
-  return replicas;
-}
+const serviceBehind = ({ port }: FaultyProxy, { rootsFile }: Gateway) => ({
+  port,
+  keysBehind: (port: number) => ({
+    STORE: "s3",
+    STORE_BUCKET: bucket,
+    STORE_PREFIX: "logged/",
+    S3_ENDPOINT: `https://127.0.0.1:${port}`,
+    S3_CA_FILE: rootsFile,
+  }),
+  environment: {
+    KEK: randomKek(),
+    LOG_READERS: readers,
+    AWS_ACCESS_KEY_ID: credential.accessKeyId,
+    AWS_SECRET_ACCESS_KEY: credential.secretAccessKey,
+  },
+});
+
+const keysWith = (jwks: object) => ({
+  PROPAGATION_INTERVAL: "10s",
+  SERVING_NAMES: [servedName],
+  INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+  ISSUERS: [{ issuer, jwks }],
+  CALLER_QUOTA: 1_000_000,
+  ISSUER_QUOTA: 10_000_000,
+  LOG_ORIGIN: "log.test/replicas",
+  LOG_INTERVAL: "2s",
+  LOG_SHARDS: shards,
+});
 
 /** Asks for certificates, one after the other, and connects anew after a failure. */
 async function call(
