@@ -1,4 +1,6 @@
 import { appendFileSync } from "node:fs";
+import { messageOf } from "../../src/foundation/errors.ts";
+import { MissingProgram } from "./software.ts";
 
 /** The result of one client against one server: success, or the faults. */
 export interface Outcome {
@@ -28,6 +30,20 @@ export function report(outcomes: readonly Outcome[]): void {
   const isSomething = outcomes.length > 0;
   if (!isSomething) console.log("nothing was played: no row has this part in its name");
   process.exitCode = isSomething && outcomes.every(isAcceptable) ? 0 : 1;
+}
+
+/** The outcome of a play that counts what passed; what it throws is the fault, or the reason why it could not be run. */
+export async function played(
+  names: Pick<Outcome, "client" | "server">,
+  play: () => Promise<Omit<Outcome, "client" | "server">>,
+): Promise<Outcome> {
+  try {
+    return { ...names, ...(await play()) };
+  } catch (error) {
+    const nothing = { ...names, passed: 0 };
+    if (error instanceof MissingProgram) return { ...nothing, faults: [], missing: error.message };
+    return { ...nothing, faults: [messageOf(error)] };
+  }
 }
 
 const isPlayed = ({ missing, notPlayed }: Outcome): boolean =>

@@ -5,8 +5,8 @@ import { run } from "../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { pythonWithEnvoy } from "../envoy.ts";
 import { askInLines, webpkiJudge } from "../judges.ts";
-import { type Outcome, report } from "../outcomes.ts";
-import { fromGoModule, ofTheMachine, python, type Software } from "../software.ts";
+import { type Outcome, played, report } from "../outcomes.ts";
+import { fromGoModule, ofTheMachine, python, required, type Software } from "../software.ts";
 import { certificates } from "./certificates.ts";
 import { askEnvoy } from "./envoy.ts";
 import { playPolicy } from "./policy.ts";
@@ -157,23 +157,22 @@ const verifiers: readonly Verifier[] = [
 
 const page = await readFile("docs/explanation/post-quantum.md", "utf8");
 
-async function play({ name, software, ask }: Verifier): Promise<Outcome> {
-  const outcome = { client: name, server: "a signer with ML-DSA-65", passed: 0, faults: [] };
-  const found = await software;
-  if ("missing" in found) return { ...outcome, missing: found.missing };
-  const answers: string[] = [];
-  for (const question of questions) {
-    const fault = await ask(found.program)(question).catch(String);
-    if (fault !== undefined) console.log(`${name}, ${question}: ${fault.trim().slice(0, 300)}`);
-    answers.push(fault === undefined ? "yes" : /^not /.test(fault) ? "–" : "no");
-  }
-  const isBlind = (await ask(found.program)("stranger").catch(String)) === undefined;
-  if (isBlind) return { ...outcome, faults: ["it accepts a leaf that no root has signed"] };
-  const row = `| ${[name, ...answers].join(" | ")} |`;
-  console.log(row);
-  if (page.includes(row)) return { ...outcome, passed: questions.length };
-  return { ...outcome, faults: [`the page says otherwise than ${row}`] };
-}
+const play = ({ name, software, ask }: Verifier): Promise<Outcome> =>
+  played({ client: name, server: "a signer with ML-DSA-65" }, async () => {
+    const says = ask(await required(software));
+    const answers: string[] = [];
+    for (const question of questions) {
+      const fault = await says(question).catch(String);
+      if (fault !== undefined) console.log(`${name}, ${question}: ${fault.trim().slice(0, 300)}`);
+      answers.push(fault === undefined ? "yes" : /^not /.test(fault) ? "–" : "no");
+    }
+    if ((await says("stranger").catch(String)) === undefined)
+      throw new Error("it accepts a leaf that no root has signed");
+    const row = `| ${[name, ...answers].join(" | ")} |`;
+    console.log(row);
+    if (!page.includes(row)) throw new Error(`the page says otherwise than ${row}`);
+    return { passed: questions.length, faults: [] };
+  });
 
 const named = process.argv.slice(2);
 const chosen = verifiers.filter(
@@ -182,7 +181,7 @@ const chosen = verifiers.filter(
 const outcomes: Outcome[] = [];
 for (const verifier of chosen) outcomes.push(await play(verifier));
 if (named.length === 0 || named.includes("pqc"))
-  outcomes.push(await playPolicy(await withEnvoy, folder, await goJudge));
+  outcomes.push(await playPolicy(withEnvoy, folder, goJudge));
 if (named.length === 0 || named.includes("ztunnel")) outcomes.push(...(await playZtunnels(folder)));
 report(outcomes);
 process.exit();

@@ -1,11 +1,11 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { until } from "../../testkit/time/until.ts";
-import type { Outcome } from "../outcomes.ts";
+import { type Outcome, played } from "../outcomes.ts";
 import { ztunnelVariable } from "../revocation/ztunnel-scene.ts";
 import { makeNetwork, type Network, startZtunnel } from "../revocation/ztunnels.ts";
 import { type ServingCa, startServingCa } from "../serving-ca.ts";
-import { namedBy } from "../software.ts";
+import { MissingProgram, namedBy } from "../software.ts";
 
 interface Scene {
   readonly ca: ServingCa;
@@ -41,33 +41,24 @@ async function playNamed(
   return play(names, { ...parts, ...ztunnel });
 }
 
-async function play(
+const play = (
   names: Pick<Outcome, "client" | "server">,
   parts: Pick<Scene, "program" | "folder" | "variables">,
-): Promise<Outcome> {
-  const outcome = { ...names, passed: 0, faults: [] };
-  const network = await makeNetwork(["a", "b"]).catch(String);
-  if (typeof network === "string") return { ...outcome, missing: network };
-  try {
-    await mkdir(parts.folder);
+): Promise<Outcome> =>
+  played(names, async () => {
     const { folder, variables } = parts;
-    const ca = await startServingCa(join(folder, "ca"), {
-      host: "0.0.0.0",
-      variables,
-      signers: [signer],
+    await using ends = new AsyncDisposableStack();
+    const network = await makeNetwork(["a", "b"]).catch((error) => {
+      throw new MissingProgram(String(error));
     });
-    try {
-      await callAcross({ ...parts, ca, network });
-    } finally {
-      await ca.end();
-    }
-    return { ...outcome, passed: 3 };
-  } catch (error) {
-    return { ...outcome, faults: [String(error)] };
-  } finally {
-    await network.end();
-  }
-}
+    ends.defer(() => network.end());
+    await mkdir(folder);
+    const options = { host: "0.0.0.0", variables, signers: [signer] };
+    const ca = await startServingCa(join(folder, "ca"), options);
+    ends.defer(async () => void (await ca.end()));
+    await callAcross({ ...parts, ca, network });
+    return { passed: 3, faults: [] };
+  });
 
 async function callAcross({ ca, ...parts }: Scene): Promise<void> {
   const roots = (await ca.bundle()).match(/-----BEGIN/g) ?? [];

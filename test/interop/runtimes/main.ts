@@ -6,10 +6,10 @@ import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { startMesh } from "../native-grpc/mesh.ts";
 import { createTally } from "../native-grpc/play.ts";
 import { scratchIn } from "../native-grpc/scratch.ts";
-import { type Outcome, report } from "../outcomes.ts";
+import { type Outcome, played, report } from "../outcomes.ts";
 import { installPackage } from "../package/installation.ts";
-import { startGateway } from "../s3/gateway.ts";
-import { fromGoProxy } from "../software.ts";
+import { startGateway, versityGateway } from "../s3/gateway.ts";
+import { required } from "../software.ts";
 import { playClient } from "./client.ts";
 import { installRuntimes, type Runtime } from "./installed.ts";
 import { type Means, playRuntime } from "./scenes.ts";
@@ -19,27 +19,28 @@ import { typeTutorial } from "./tutorial.ts";
 async function play(folder: string): Promise<Outcome[]> {
   const { folder: installed, archive } = await installPackage(folder);
   const runtimes = await installRuntimes(join(folder, "runtimes"), installed);
-  const software = await fromGoProxy("github.com/versity/versitygw/cmd/versitygw@v1.8.0");
-  if ("missing" in software) return runtimes.map((each) => outcomeOf(each, software.missing));
-  const bucket = await startGateway(software.program, folder);
-  const scratch = scratchIn(await lastingFolder());
+  await using ends = new AsyncDisposableStack();
   const mesh = await startMesh(folder);
-  try {
-    const outcomes: Outcome[] = [];
-    for (const runtime of runtimes)
-      outcomes.push(await playOne(runtime, { archive, installed }, { bucket, mesh, scratch }));
-    return outcomes;
-  } finally {
-    await mesh.end();
-    await bucket.end();
+  ends.defer(() => mesh.end());
+  const bucket = await startGateway(await required(versityGateway()), folder);
+  ends.defer(async () => void (await bucket.end()));
+  const means = { bucket, mesh, scratch: scratchIn(await lastingFolder()) };
+  const outcomes: Outcome[] = [];
+  for (const runtime of runtimes) {
+    const names = {
+      client: "serve, gateway, verbs, client",
+      server: `${runtime.name} ${runtime.version}`,
+    };
+    outcomes.push(await played(names, () => playOne(runtime, { archive, installed }, means)));
   }
+  return outcomes;
 }
 
 async function playOne(
   runtime: Runtime,
   { archive, installed }: { readonly archive: string; readonly installed: string },
   means: Pick<Means, "bucket" | "mesh" | "scratch">,
-): Promise<Outcome> {
+): Promise<Pick<Outcome, "passed" | "faults">> {
   const own = join(folder, runtime.name);
   await mkdir(own);
   const passphrase = join(own, "passphrase");
@@ -54,16 +55,8 @@ async function playOne(
     tallies.push(typed);
   }
   const passed = tallies.reduce((sum, tally) => sum + tally.passed(), 0);
-  return { ...outcomeOf(runtime), passed, faults: tallies.flatMap(({ faults }) => faults) };
+  return { passed, faults: tallies.flatMap(({ faults }) => faults) };
 }
-
-const outcomeOf = ({ name, version }: Runtime, missing?: string): Outcome => ({
-  client: "serve, gateway, verbs, client",
-  server: `${name} ${version}`,
-  passed: 0,
-  faults: [],
-  ...(missing !== undefined && { missing }),
-});
 
 for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => process.exit(1));
 

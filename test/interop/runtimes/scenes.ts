@@ -51,7 +51,7 @@ interface Running {
 /** Plays serve and the gateway on files and on a bucket, then the verbs, what is refused, and strangers. */
 export const playRuntime = async (means: Means): Promise<readonly Tally[]> => [
   await playPart(means, "files", playFiles),
-  await playPart(means, "s3", (stage) => playOn(stage, "s3", bucketKeys(stage), playCalls)),
+  await playPart(means, "s3", (stage) => playOn(stage, "s3", bucketKeys(stage), playStore)),
   await playPart(means, "refusals", playRefusals),
 ];
 
@@ -143,10 +143,11 @@ async function playOn(
   return signals.some((signal) => signal === "SIGSEGV" || signal === "SIGABRT");
 }
 
+const missing = { missing: "played by the suite native-grpc" };
+
 /** Every success and refusal, the handshakes, and the verbs beside them. */
 async function playCalls(stage: Stage, running: Running): Promise<void> {
   const { mesh, scratch, tally } = stage;
-  const missing = { missing: "played by the suite native-grpc" };
   const judge = verdictOf({ istioClient: missing, zlint: missing, scratch });
   for (const server of [running.serve, running.gateway]) {
     const certificates = await obtainCertificates(server, mesh, scratch);
@@ -154,6 +155,16 @@ async function playCalls(stage: Stage, running: Running): Promise<void> {
     await playCases(grpcJsClient, server, cases, judge, tally);
     await playHandshakes(server, missing, scratch, tallyOf(stage));
   }
+  await playVerbs(stage, running);
+}
+
+/** A certificate, and the verbs, by records in a bucket: the calls are those of the files. */
+async function playStore(stage: Stage, running: Running): Promise<void> {
+  const { mesh, scratch, tally } = stage;
+  const judge = verdictOf({ istioClient: missing, zlint: missing, scratch });
+  const [success] = await casesFor(mesh, undefined);
+  assert(success);
+  await playCases(grpcJsClient, running.gateway, [success], judge, tally);
   await playVerbs(stage, running);
 }
 
