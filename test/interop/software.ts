@@ -3,6 +3,7 @@ import { basename, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type ChildOptions, run, runWell } from "../testkit/programs/child-process.ts";
+import { succeeds } from "../testkit/time/until.ts";
 
 /** The command of an installed program, or the reason why it is missing. */
 export type Software = { readonly program: string } | { readonly missing: string };
@@ -250,8 +251,4 @@ function wordsOf(error: unknown): string {
   return `${error.path} is not on this machine`;
 }
 
-const isThere = (path: string): Promise<boolean> =>
-  access(path).then(
-    () => true,
-    () => false,
-  );
+const isThere = (path: string): Promise<boolean> => succeeds(access(path));

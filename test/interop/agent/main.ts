@@ -4,8 +4,8 @@ import { startRelay } from "../../testkit/network/relay.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { until } from "../../testkit/time/until.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
-import { notRun, type Outcome, reportOutcomes, shown } from "../outcome-table.ts";
-import { fromGoModule, type Software } from "../software.ts";
+import { type Outcome, reportOutcomes, shown } from "../outcome-table.ts";
+import { fromGoModule, required } from "../software.ts";
 import { startEdgeCa } from "./edge-ca.ts";
 import { startEnvoyPair } from "./envoy-pair.ts";
 import { startForeignDomain } from "./foreign-domain.ts";
@@ -33,16 +33,20 @@ const pythonClient = "spiffe 0.3.2 (Python)";
 const goSpiffe = "go-spiffe 2.9.0";
 
 async function play(folder: string, outcomes: Outcome[]): Promise<void> {
-  const interpreter = programOf(pythonClient, await pythonWithEnvoy(), outcomes);
+  const interpreter = await required(pythonWithEnvoy());
   const goModule = join(import.meta.dirname, "clients/go-spiffe");
-  const goClient = programOf(goSpiffe, await fromGoModule(goModule, "agent-go-spiffe"), outcomes);
-  if (interpreter === undefined) return;
+  const goClient = await required(fromGoModule(goModule, "agent-go-spiffe"));
   const envoy = await envoyOf(interpreter);
   const ca = await startEdgeCa(leafSeconds);
   const network = await startRelay(Number(ca.url.port));
   const [portA = 0, portB = 0] = await freePorts(2);
   const foreign = await startForeignDomain(folder);
-  const variablesOfA = { ...(await environment(folder, ca, network, "a")), ...foreign.variables };
+  const socket = join(folder, "api-a");
+  const variablesOfA = {
+    ...(await environment(folder, ca, network, "a")),
+    ...foreign.variables,
+    RAMPART_WORKLOAD_API_SOCKET: socket,
+  };
   const a = new AgentProcess(folder, variablesOfA, portA);
   const b = new AgentProcess(folder, await environment(folder, ca, network, "b"), portB);
   a.start();
@@ -56,13 +60,12 @@ async function play(folder: string, outcomes: Outcome[]): Promise<void> {
     a: { socket: join(folder, "sds-a") },
     b: { socket: join(folder, "sds-b") },
   });
-  const socket = join(folder, "api-a");
   const watch = (command: readonly string[], log: string): SpiffeWatcher =>
     new SpiffeWatcher(command, socket, join(folder, log));
   const script = join(import.meta.dirname, "clients/watch.py");
   const watchers = {
     [pythonClient]: watch([interpreter, script], "python.log"),
-    ...(goClient !== undefined && { [goSpiffe]: watch([goClient], "go.log") }),
+    [goSpiffe]: watch([goClient], "go.log"),
   };
   await until("a first answer through both Envoys", async () => {
     const statuses = await Promise.all([statusOf(envoys.keptUrl), statusOf(envoys.freshUrl)]);
@@ -87,20 +90,12 @@ async function play(folder: string, outcomes: Outcome[]): Promise<void> {
 /** The scenes that need an idle mesh. */
 async function playAlone(envoy: string, folder: string, stage: Stage): Promise<Outcome[]> {
   const { ca, network, envoys } = stage;
-  const { RAMPART_WORKLOAD_API_SOCKET: _none, ...own } = await environment(
-    folder,
-    ca,
-    network,
-    "a",
-  );
-  const RAMPART_SDS_SOCKET = join(folder, "sds-own");
-  const variables = { ...own, RAMPART_SDS_SOCKET, TERMINATION_DRAIN_DURATION_SECONDS: "1" };
-  const { RAMPART_WORKLOAD_API_SOCKET: _api, ...istiod } = await environment(
-    folder,
-    ca,
-    network,
-    "istiod",
-  );
+  const variables = {
+    ...(await environment(folder, ca, network, "a")),
+    RAMPART_SDS_SOCKET: join(folder, "sds-own"),
+    TERMINATION_DRAIN_DURATION_SECONDS: "1",
+  };
+  const istiod = await environment(folder, ca, network, "istiod");
   const { inboundPort } = envoys;
   const baseId = process.pid * 4 + 1_000_000;
   return [
@@ -112,14 +107,6 @@ async function playAlone(envoy: string, folder: string, stage: Stage): Promise<O
     await servingForIstiod({ folder, variables: istiod }),
     ...(await gateways({ envoy, folder, baseId: baseId + 1, variables, inboundPort })),
   ];
-}
-
-/** The program, or an outcome with the reason why it is missing. */
-function programOf(client: string, software: Software, outcomes: Outcome[]): string | undefined {
-  if ("program" in software) return software.program;
-  const claim = { client, server: "rampart agent", what: "everything that needs it" };
-  outcomes.push(notRun(claim, software.missing));
-  return undefined;
 }
 
 function watched(watchers: Readonly<Record<string, SpiffeWatcher>>): Promise<Outcome[]> {
@@ -138,12 +125,7 @@ function watched(watchers: Readonly<Record<string, SpiffeWatcher>>): Promise<Out
 
 const folder = await lastingFolder();
 const outcomes: Outcome[] = [];
-try {
-  await play(folder, outcomes);
-} catch (error) {
-  console.error(error);
-  const names = { client: "the whole suite", server: "rampart agent", what: "to its end" };
-  outcomes.push({ ...names, result: "FAILED", detail: String(error) });
-}
-reportOutcomes(outcomes);
+const names = { client: "the whole suite", server: "rampart agent", what: "to its end" };
+const whole = await shown(names, () => play(folder, outcomes));
+reportOutcomes([...outcomes, ...(whole.result === "ok" ? [] : [whole])]);
 process.exit();

@@ -50,7 +50,6 @@ export async function environment(
     SERVICE_ACCOUNT: name,
     RAMPART_TOKEN_FILE: await ca.tokenFile(folder, name),
     RAMPART_SDS_SOCKET: join(folder, `sds-${name}`),
-    RAMPART_WORKLOAD_API_SOCKET: join(folder, `api-${name}`),
     RAMPART_CACHE: join(folder, `cache-${name}`),
   };
 }
@@ -141,12 +140,7 @@ export async function nodeProxy(envoy: string, folder: string, stage: Stage): Pr
   const names = { client: "Envoy 1.40.0, twice", server: "rampart agent, node mode, Worker" };
   const feed = join(folder, "workloads");
   await writeFile(feed, "pod-1 mesh a\npod-2 mesh b\n");
-  const { RAMPART_WORKLOAD_API_SOCKET: _none, ...variables } = await environment(
-    folder,
-    ca,
-    network,
-    "node",
-  );
+  const variables = await environment(folder, ca, network, "node");
   const [port = 0] = await freePorts(1);
   const agent = new AgentProcess(folder, { ...variables, RAMPART_WORKLOADS: feed }, port);
   agent.start();

@@ -6,7 +6,7 @@ import { serveCa } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
-import { until } from "../../testkit/time/until.ts";
+import { succeeds, until } from "../../testkit/time/until.ts";
 import type { Outcome } from "../outcomes.ts";
 import { startSpire } from "./spire.ts";
 
@@ -49,10 +49,7 @@ export async function playFederation(program: string, parent: string): Promise<r
   const own = await fetch(`http://127.0.0.1:${served.monitoringPort}/bundle.json`);
   await writeFile(ownFile, await own.text());
   const isRefreshed = () =>
-    spire.ask("federation", "refresh", "-id", "spiffe://cluster.local").then(
-      () => true,
-      () => false,
-    );
+    succeeds(spire.ask("federation", "refresh", "-id", "spiffe://cluster.local"));
   const bySpire: string[] = [];
   if (await isRefreshed()) bySpire.push("SPIRE trusts an endpoint without a first bundle");
   const id = ["-id", "spiffe://cluster.local"];

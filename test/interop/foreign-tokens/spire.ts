@@ -2,7 +2,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { runWell, startChild } from "../../testkit/programs/child-process.ts";
-import { until } from "../../testkit/time/until.ts";
+import { succeeds, until } from "../../testkit/time/until.ts";
 
 /** A foreign trust domain, `other.test`, whose JWT-SVIDs name an issuer. */
 export interface Spire {
@@ -24,12 +24,7 @@ export async function startSpire(program: string, parent: string, federation = "
   const server = startChild(program, ["run", "-config", file]);
   const ask = (...words: readonly string[]): Promise<string> =>
     runWell(program, [...words, "-socketPath", socket]);
-  await until("SPIRE does not answer", async () =>
-    ask("healthcheck").then(
-      () => true,
-      () => false,
-    ),
-  );
+  await until("SPIRE does not answer", () => succeeds(ask("healthcheck")));
   return {
     ask,
     mint: async (spiffeId, audiences) => {

@@ -22,6 +22,7 @@ import { type Ended, run, runWell } from "../../testkit/programs/child-process.t
 import { launchRampart } from "../../testkit/programs/rampart-process.ts";
 import { s3Credential, startS3Api } from "../../testkit/stores/s3-api.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
+import { succeeds } from "../../testkit/time/until.ts";
 
 /** What all scenes share: issuers that are well and not, and the key of the good ones. */
 export interface World {
@@ -78,10 +79,7 @@ let nextPort = 21_000;
 async function freeAddress(): Promise<string> {
   for (; ; nextPort++) {
     const server = createServer().listen(nextPort, "127.0.0.1");
-    const isFree = await once(server, "listening").then(
-      () => true,
-      () => false,
-    );
+    const isFree = await succeeds(once(server, "listening"));
     server.close();
     if (isFree) return `127.0.0.1:${nextPort++}`;
   }

@@ -7,7 +7,7 @@ import { NodeFetch } from "../../../src/program/http/http-client.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
 import { type Child, startChild } from "../../testkit/programs/child-process.ts";
-import { until } from "../../testkit/time/until.ts";
+import { succeeds, until } from "../../testkit/time/until.ts";
 import { fromGoProxy, type Software } from "../software.ts";
 
 /** A real S3-compatible service over TLS, with one bucket in a folder. */
@@ -93,12 +93,7 @@ export async function startSeaweed(program: string, folder: string): Promise<Gat
   );
   // The first write makes volumes, which takes seconds.
   const space = new BucketSpace(gateway.place, NodeFetch.trusting(gateway.ca), () => new Date());
-  await until("a volume takes objects", () =>
-    space.prove().then(
-      () => true,
-      () => false,
-    ),
-  );
+  await until("a volume takes objects", () => succeeds(space.prove()));
   return { ...gateway, writers: 3 };
 }
 
@@ -121,16 +116,11 @@ async function serveBucket(folder: string, start: (serving: Serving) => Child): 
   const send = createBucketClient(place, NodeFetch.trusting(ca), () => new Date());
   const space = new BucketSpace(place, NodeFetch.trusting(ca), () => new Date());
   const child = start({ port, keyFile, certificateFile: rootsFile });
-  await until("the service has the bucket", () =>
-    space.list("now").then(
-      () => true,
-      () =>
-        send({ method: "PUT", name: "" }).then(
-          () => false,
-          () => false,
-        ),
-    ),
-  );
+  await until("the service has the bucket", async () => {
+    if (await succeeds(space.list("now"))) return true;
+    await succeeds(send({ method: "PUT", name: "" }));
+    return false;
+  });
   return {
     place,
     origin,

@@ -14,6 +14,13 @@ export async function until(
   }
 }
 
+/** Whether some work succeeds. */
+export const succeeds = (work: Promise<unknown>): Promise<boolean> =>
+  work.then(
+    () => true,
+    () => false,
+  );
+
 /** Work that is done again and again. */
 export interface Repetition {
   /** Resolves when the last run is over, so that nothing of it meets a program that has ended. */

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
 import { runWell } from "../../../testkit/programs/child-process.ts";
-import { until } from "../../../testkit/time/until.ts";
+import { succeeds, until } from "../../../testkit/time/until.ts";
 import type { ControlPlane } from "./control-plane.ts";
 
 const rbac = "/apis/rbac.authorization.k8s.io/v1";
@@ -48,9 +48,4 @@ export async function moduleFolder(versioned: string): Promise<string> {
 
 /** Waits until an API server has taken up a kind: `group/version/plural`. */
 export const untilServed = ({ call }: Pick<ControlPlane, "call">, kind: string): Promise<void> =>
-  until(`there is no ${kind}`, () =>
-    call("GET", `/apis/${kind}`).then(
-      () => true,
-      () => false,
-    ),
-  );
+  until(`there is no ${kind}`, () => succeeds(call("GET", `/apis/${kind}`)));

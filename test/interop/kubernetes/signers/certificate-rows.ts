@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { parseAllDocuments, stringify } from "yaml";
 import { blocksUnder, textsIn } from "../../../pages/page-blocks.ts";
 import { runWell, startChild } from "../../../testkit/programs/child-process.ts";
-import { until } from "../../../testkit/time/until.ts";
+import { succeeds, until } from "../../../testkit/time/until.ts";
 import type { Row } from "../../outcome-table.ts";
 import { fromGoModule, required } from "../../software.ts";
 import { mint } from "../cluster/accounts.ts";
@@ -195,10 +195,7 @@ async function renew(plane: ControlPlane, name: string): Promise<void> {
     const { conditions = [], ...status } = certificate["status"] as CertificateStatus;
     const issuing = { type: "Issuing", status: "True", reason: "ManuallyTriggered", message: "" };
     const body = { ...certificate, status: { ...status, conditions: [...conditions, issuing] } };
-    return plane.call("PUT", `${certificates}/${name}/status`, body).then(
-      () => true,
-      () => false,
-    );
+    return succeeds(plane.call("PUT", `${certificates}/${name}/status`, body));
   });
   await until(`${name} is not renewed`, async () => (await statusOf(plane, name)).revision === 2);
 }
