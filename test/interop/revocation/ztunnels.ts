@@ -4,7 +4,9 @@ import { join } from "node:path";
 import { type Child, run, runWell, startChild } from "../../testkit/programs/child-process.ts";
 import { until } from "../../testkit/time/until.ts";
 import type { Mesh } from "../native-grpc/mesh.ts";
-import { istiodName, type ServingCa } from "../serving-ca.ts";
+import { type Claim, type Outcome, shown } from "../outcome-table.ts";
+import { istiodName, type ServingCa, startServingCa } from "../serving-ca.ts";
+import { MissingProgram, namedBy } from "../software.ts";
 
 /** A ztunnel of one workload, in a network of its own: all of them listen on the same ports. */
 export interface Ztunnel {
@@ -153,4 +155,43 @@ function workloadOf(name: string, index: number): object {
     node: "local",
     services: {},
   };
+}
+
+/** A mesh of ztunnels. */
+export interface ZtunnelMesh {
+  readonly program: string;
+  readonly folder: string;
+  readonly ca: ServingCa;
+  readonly network: Network;
+  readonly variables: Readonly<Record<string, string>>;
+}
+
+/** What a mesh of ztunnels is: its pods, and the variables and signers of its CA. */
+interface MeshOptions {
+  readonly folder: string;
+  readonly pods: readonly string[];
+  readonly variables?: Readonly<Record<string, string>>;
+  readonly signers?: readonly Readonly<Record<string, unknown>>[];
+}
+
+/** Plays with the ztunnel that a variable names, where one does and this process may make networks. */
+export async function playZtunnel(
+  variable: string,
+  claim: Claim,
+  { folder, pods, variables = {}, signers = [] }: MeshOptions,
+  play: (mesh: ZtunnelMesh) => Promise<string>,
+): Promise<Outcome> {
+  const ztunnel = namedBy(variable);
+  if ("notPlayed" in ztunnel) return { ...claim, result: "not played", detail: ztunnel.notPlayed };
+  return shown(claim, async () => {
+    await using ends = new AsyncDisposableStack();
+    const network = await makeNetwork(pods).catch((error) => {
+      throw new MissingProgram(String(error));
+    });
+    ends.defer(network.end);
+    await mkdir(folder);
+    const ca = await startServingCa(join(folder, "ca"), { host: "0.0.0.0", variables, signers });
+    ends.defer(async () => void (await ca.end()));
+    return play({ ...ztunnel, folder, ca, network, variables });
+  });
 }
