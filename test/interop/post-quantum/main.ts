@@ -5,7 +5,7 @@ import { run } from "../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { pythonWithEnvoy } from "../envoy.ts";
 import { askInLines, webpkiJudge } from "../judges.ts";
-import { type Outcome, reportOutcomes } from "../outcome-table.ts";
+import { type Outcome, reportOutcomes, shown } from "../outcome-table.ts";
 import { fromGoModule, ofTheMachine, python, required, type Software } from "../software.ts";
 import { certificates } from "./certificates.ts";
 import { askEnvoy } from "./envoy.ts";
