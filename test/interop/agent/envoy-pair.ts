@@ -1,9 +1,8 @@
-import { once } from "node:events";
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import { createServer, type RequestListener } from "node:http";
 import { join } from "node:path";
 import { createBootstrap } from "../../../src/agent/envoy/envoy-bootstrap.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
+import { type LoopbackServer, listenOnLoopback } from "../../testkit/network/loopback.ts";
 import { type Child, startChild } from "../../testkit/programs/child-process.ts";
 
 /** Two Envoys with a workload behind the second: client → A → mutual TLS → B → workload. */
@@ -55,7 +54,7 @@ export async function startEnvoyPair(options: EnvoyPairOptions): Promise<EnvoyPa
   const [kept = 0, fresh = 0, wrongServer = 0, wrongClient = 0, inbound = 0, strict = 0] =
     await freePorts(6);
   const [adminA = 0, adminB = 0] = await freePorts(2);
-  const forward = local((workload.address() as AddressInfo).port);
+  const forward = local(workload.port);
   const only = (name: "a" | "b" | "c") => ({
     spiffeIds: [spiffeId(name, name === "c" ? undefined : options[name].trustDomain)],
   });
@@ -103,18 +102,16 @@ export async function startEnvoyPair(options: EnvoyPairOptions): Promise<EnvoyPa
     inboundPort: inbound,
     async end() {
       await Promise.all(children.map((child) => child.end()));
-      workload.close();
-      workload.closeAllConnections();
+      await workload.close();
     },
   };
 }
 
-export async function startWorkload(): Promise<Server> {
-  const server = createServer((_request, response) => response.end("served\n"));
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  return server;
-}
+const serves: RequestListener = (_request, response) => void response.end("served\n");
+
+/** @param answer By default it serves everybody. */
+export const startWorkload = (answer: RequestListener = serves): Promise<LoopbackServer> =>
+  listenOnLoopback(createServer(answer));
 
 const asItIs = (bootstrap: string): string => bootstrap;
 

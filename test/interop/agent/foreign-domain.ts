@@ -1,16 +1,15 @@
-import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { createServer } from "node:https";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
+import { listenOnLoopback } from "../../testkit/network/loopback.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
 
 /** The foreign trust domain `other.test`, with a bundle endpoint of the profile `https_web`. */
 interface ForeignDomain {
   /** The variables that federate an agent with it. */
   readonly variables: Readonly<Record<string, string>>;
-  close(): void;
+  readonly close: () => Promise<void>;
 }
 
 export async function startForeignDomain(folder: string): Promise<ForeignDomain> {
@@ -22,16 +21,14 @@ export async function startForeignDomain(folder: string): Promise<ForeignDomain>
     response.setHeader("content-type", "application/json");
     response.end(bundle);
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
+  const { host, close } = await listenOnLoopback(server);
   const rootFile = join(folder, "foreign-web-root.pem");
   await writeFile(rootFile, ca);
   return {
     variables: {
-      RAMPART_FEDERATED_BUNDLES: `other.test=https://127.0.0.1:${port}/bundle.json`,
+      RAMPART_FEDERATED_BUNDLES: `other.test=https://${host}/bundle.json`,
       RAMPART_FEDERATED_ROOT_CA: rootFile,
     },
-    close: () => void server.close(),
+    close,
   };
 }

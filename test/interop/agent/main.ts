@@ -81,7 +81,7 @@ async function play(folder: string, outcomes: Outcome[]): Promise<void> {
   outcomes.push(...(await playAlone(envoy, folder, stage)));
   await Promise.all(Object.values(watchers).map((watcher) => watcher.end()));
   await Promise.all([envoys.end(), a.end(), b.end()]);
-  foreign.close();
+  await foreign.close();
   network.close();
   await ca.close();
   outcomes.push(...(await playXds(envoy, await lastingFolder())));

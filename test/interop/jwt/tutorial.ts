@@ -1,12 +1,11 @@
 import { copyFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { blocksOf, isTyped, staysOpen } from "../../pages/shell-blocks.ts";
-import { type Child, run, startChild } from "../../testkit/programs/child-process.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { startMoto } from "../moto.ts";
 import type { Outcome } from "../outcomes.ts";
 import { environmentIn } from "../pages/scenes.ts";
+import { openTerminal } from "../pages/terminal.ts";
 import { python } from "../software.ts";
 import type { IssuingCa } from "./issuer.ts";
 
@@ -43,32 +42,15 @@ export async function typeTutorial({ ca }: IssuingCa): Promise<Outcome> {
     AWS_SECRET_ACCESS_KEY: "secret",
   };
   const faults: string[] = [];
-  const open: Child[] = [];
+  const terminal = await openTerminal(folder, environment);
   const typed = blocksOf(page).filter((block) => block.language === "sh" && isTyped(block));
   for (const [i, { text, mark }] of typed.entries()) {
-    const words = ["-ec", text];
-    const said =
-      mark === staysOpen ? await saidBy(startOpen(words), answers[i]) : await answerTo(words);
-    if (!answers[i]?.test(said)) faults.push(`${page}: block ${i + 1} printed ${said.slice(-500)}`);
+    const answer = answers[i] ?? /$^/;
+    const typing = mark === staysOpen ? terminal.leaveOpen(text, answer) : terminal.type(text);
+    const said = await typing.catch(String);
+    if (!answer.test(said)) faults.push(`${page}: block ${i + 1} printed ${said.slice(-500)}`);
   }
-  await Promise.all([moto.end(), ...open.map((child) => child.end())]);
+  await Promise.all([moto.end(), terminal.end()]);
   if (typed.length !== answers.length) faults.push(`${page}: ${typed.length} blocks`);
   return { ...outcome, passed: typed.length - faults.length, faults };
-
-  function startOpen(words: readonly string[]): Child {
-    const child = startChild("bash", words, { folder, environment, isGroup: true });
-    open.push(child);
-    return child;
-  }
-
-  async function answerTo(words: readonly string[]): Promise<string> {
-    const { stdout, stderr, exitCode } = await run("bash", words, { folder, environment });
-    return exitCode === 0 ? stdout : `${stdout}${stderr}`;
-  }
-}
-
-/** What the program has printed once it has printed this, or after twenty seconds. */
-async function saidBy(child: Child, awaited: RegExp | undefined): Promise<string> {
-  for (let i = 0; i < 100 && !awaited?.test(child.lines.join("\n")); i++) await sleep(200);
-  return child.lines.join("\n");
 }

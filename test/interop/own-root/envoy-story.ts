@@ -48,12 +48,7 @@ export async function playEnvoys(envoy: string, folder: string, tell: Told): Pro
   await load.stop();
   await envoys.end();
   await Promise.all(workloads.map(({ agent }) => agent.end()));
-  await tell("`rampart serve` logs no fault, and ends when it is told to", async () => {
-    const ended = await ca.end();
-    const faults = ca.lines.filter((line) => /"level":"error"|"plugged-in-refused"/.test(line));
-    if (ended !== 0 || faults.length > 0) throw new Error([ended, ...faults].join());
-    return `exit code ${ended}`;
-  });
+  await ca.end();
 }
 
 /** Istio's own sample, EC. Its certificates have no key identifiers, and its root is of version 1. */

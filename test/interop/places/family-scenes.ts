@@ -30,7 +30,7 @@ export async function familyScenes({ folder, programs }: Stage): Promise<Outcome
   });
   const stage = { folder, programs, ca };
   const workload = await startWorkload();
-  const peer = await startPeer(stage, workload.address());
+  const peer = await startPeer(stage, workload.port);
   const [six, four, both] = [
     await startPod(6, ["v6"], { v6: `${servers.v6}/128` }),
     await startPod(4, ["v4"], { v4: "10.88.0.0/24" }),
@@ -59,8 +59,7 @@ export async function familyScenes({ folder, programs }: Stage): Promise<Outcome
     await compareBootstraps(folder, { address: six.address.v6, inside: six.inside }),
   ];
   await peer.end();
-  workload.close();
-  workload.closeAllConnections();
+  await workload.close();
   for (const pod of [six, four, both]) pod.end();
   await ca.end();
   return outcomes;
@@ -87,9 +86,8 @@ async function variablesOf({ folder, ca }: FamilyStage, name: string, host: stri
 let baseId = process.pid * 4;
 
 /** An Envoy that takes mutual TLS at every address of the suite's network. */
-async function startPeer(stage: FamilyStage, workload: unknown): Promise<Child> {
+async function startPeer(stage: FamilyStage, port: number): Promise<Child> {
   const { own, environment } = await variablesOf(stage, "b", "dual.example");
-  const { port } = workload as { port: number };
   const listeners = ["0.0.0.0", "[::]"].flatMap((host) => [
     "--inbound",
     `${host}:${inboundPort}=127.0.0.1:${port}`,

@@ -1,6 +1,5 @@
 import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createBootstrap } from "../../../src/agent/envoy/envoy-bootstrap.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
@@ -107,8 +106,7 @@ export async function startServer(
   const place = join(folder, "server");
   const [adminPort = 0, port = 0] = await freePorts(2);
   const http = await startWorkload();
-  http.unref();
-  const forward = local((http.address() as AddressInfo).port);
+  const forward = local(http.port);
   const bootstrap = createBootstrap({
     nodeId: "server",
     nodeCluster: "server",

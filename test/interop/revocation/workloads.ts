@@ -2,7 +2,6 @@ import { X509Certificate } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { request } from "node:https";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createBootstrap } from "../../../src/agent/envoy/envoy-bootstrap.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
@@ -82,7 +81,7 @@ export async function startSidecar(
   const certified = await startAgent(mesh, name);
   const [admin = 0, port = 0] = await freePorts(2);
   const http = await startWorkload();
-  const forward = local((http.address() as AddressInfo).port);
+  const forward = local(http.port);
   const bootstrap = createBootstrap({
     nodeId: name,
     nodeCluster: name,
@@ -103,8 +102,7 @@ export async function startSidecar(
     port,
     async end() {
       await Promise.all([child.end(), certified.agent.end()]);
-      http.close();
-      http.closeAllConnections();
+      await http.close();
     },
   };
 }

@@ -5,6 +5,7 @@ import { type Outcome, playAll, shown } from "../../outcome-table.ts";
 import { prebuilt, prebuiltIstiod } from "../../prebuilt.ts";
 import { type ServingCa, startServingCa } from "../../serving-ca.ts";
 import { required } from "../../software.ts";
+import { startWorkload } from "../envoy-pair.ts";
 import type { AgentProcess } from "../processes/agent-process.ts";
 import { counted, SteadyLoad, statusOf } from "../processes/steady-load.ts";
 import { compareBootstraps } from "./istio-bootstrap.ts";
@@ -12,7 +13,6 @@ import { type Istiod, startIstiod } from "./istiod.ts";
 import { addresses, namespace, writeMeshConfiguration } from "./mesh-configuration.ts";
 import { configuredNames, prebuiltPilotAgent, startPilotAgent } from "./pilot-agent.ts";
 import { startSidecar } from "./sidecar.ts";
-import { startWorkload } from "./workload.ts";
 
 const client = "Envoy 1.40.0, twice, under `rampart agent run`";
 
@@ -48,7 +48,13 @@ interface Stage {
 
 async function playWith(stage: Stage): Promise<Outcome[]> {
   const { envoy, folder, ca, istiodProgram, pilotAgent } = stage;
-  const workload = await startWorkload(`spiffe://cluster.local/ns/${namespace}/sa/web`);
+  const caller = `URI=spiffe://cluster.local/ns/${namespace}/sa/web`;
+  // It serves only the caller that its proxy has authenticated.
+  const workload = await startWorkload(({ headers }, response) => {
+    const shown = String(headers["x-forwarded-client-cert"]);
+    const isKnown = shown.split(/[;,]/).includes(caller);
+    response.writeHead(isKnown ? 200 : 403).end(isKnown ? "served\n" : shown);
+  });
   const [service = 0] = await freePorts(1);
   await writeMeshConfiguration(join(folder, "config"), { service, workload: workload.port });
   const issuer = ca.mesh.issuerTable("").issuer;
@@ -81,7 +87,7 @@ async function playWith(stage: Stage): Promise<Outcome[]> {
   });
   await ledger.agent.end();
   await istiod.end();
-  workload.close();
+  await workload.close();
   return outcomes;
 }
 

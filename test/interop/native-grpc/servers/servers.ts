@@ -23,10 +23,7 @@ export interface Servers {
   readonly worker: Server;
   /** `rampart authority rotate` beside the running `rampart serve`. */
   readonly rotate: () => Promise<void>;
-  /** The output of the processes so far. */
-  readonly lines: () => string[];
-  /** @returns The exit codes of the processes. */
-  readonly end: () => Promise<number[]>;
+  readonly end: () => Promise<void>;
 }
 
 /** The lifetimes in the configuration. */
@@ -65,12 +62,10 @@ export async function startServers(
       const words = ["authority", "rotate", "--yes", "--config", configurationFile];
       await runRampart(words, { environment });
     },
-    lines: () => [...serve.lines, ...gateway.lines],
     end: async () => {
       await cron.end();
-      const ended = await Promise.all([serve.end(), gateway.end()]);
+      await Promise.all([serve.end(), gateway.end()]);
       await worker.end();
-      return ended;
     },
   };
 }
