@@ -10,12 +10,12 @@ import { type Oracle, startOracle } from "./oracle.ts";
 
 const usage = `node test/interop/fuzz/main.ts [options]
 
-  --count N  cases (100000)
+  --count N  cases (40000)
   --seed N   decides every case (0x5eed)`;
 
 const { count, seed } = optionsOf(usage, (args) => {
   const options = {
-    count: { type: "string", default: "100000" },
+    count: { type: "string", default: "40000" },
     seed: { type: "string", default: "0x5eed" },
   } as const;
   const { values } = parseArgs({ args, options });

@@ -43,7 +43,7 @@ async function watchesPods({ plane, access }: Scene): Promise<void> {
     assert.equal(await pods.find("shop", passing, clock()), undefined);
     await plane.call("DELETE", `${path}?gracePeriodSeconds=0`);
     await until("a deleted pod is known", async () => !(await isOn("node-3", "web")));
-    for (let second = 0; second < 2 * podsTrustedSeconds; second++) {
+    for (let second = 0; second < podsTrustedSeconds + 3; second++) {
       assert.equal(await isOn("node-1", "web"), true, `forgotten after ${second} quiet seconds`);
       await setTimeout(1000);
     }

@@ -4,7 +4,7 @@ import { startMoto } from "../moto.ts";
 import { installTools } from "../native-grpc/clients/clients.ts";
 import { startMesh } from "../native-grpc/mesh.ts";
 import { createTally } from "../native-grpc/play.ts";
-import { scratchIn } from "../native-grpc/scratch.ts";
+import { createScratch } from "../native-grpc/scratch.ts";
 import { type Outcome, played, report } from "../outcomes.ts";
 import { installPackage } from "../package/installation.ts";
 import { startGateway, versityGateway } from "../s3/gateway.ts";
@@ -29,7 +29,7 @@ async function play(folder: string): Promise<Pick<Outcome, "passed" | "faults">>
   const mesh = await startMesh(folder);
   ends.defer(() => mesh.end());
   const tally = createTally((line) => console.log(`lambda: ${line}`));
-  const scratch = scratchIn(await lastingFolder());
+  const scratch = await createScratch();
   const aws = await startMoto(cloud, folder, join(import.meta.dirname, "aws.py"));
   ends.defer(async () => void (await aws.end()));
   const account = { sam, python: cloud, aws: aws.origin, bucket, mesh, servedName };

@@ -10,7 +10,7 @@ import { obtainCertificates } from "./credentials.ts";
 import { type Mesh, startMesh } from "./mesh.ts";
 import { createTally, faultOf, playCases, type Tally } from "./play.ts";
 import { type Pair, playRotation, rotationLifetimes } from "./rotation.ts";
-import { type Scratch, scratchIn } from "./scratch.ts";
+import type { Scratch } from "./scratch.ts";
 import { type Lifetimes, type Servers, startServers } from "./servers/servers.ts";
 import { type Verdict, verdictOf } from "./verdicts.ts";
 
@@ -38,7 +38,7 @@ const say = (words: string): void => console.log(`native-grpc: ${words}`);
 async function play(folder: string): Promise<Outcome[]> {
   say("installing and building what it calls with");
   const tools = await installTools(join(import.meta.dirname, "../istio-client"));
-  const scratch = scratchIn(await lastingFolder());
+  const scratch = await createScratch();
   const clients = await createClients(tools, scratch);
   const cells = createCells({ ...clients, sClient: tools.openssl });
   // OpenSSL makes half of the CSRs and gives every verdict, so nothing works without it.

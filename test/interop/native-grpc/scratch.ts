@@ -1,5 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { lastingFolder } from "../../testkit/temporary-folder.ts";
 
 /** A folder for the files that programs read. */
 export interface Scratch {
@@ -8,7 +9,8 @@ export interface Scratch {
   readonly file: (stem: string, content: string) => Promise<string>;
 }
 
-export function scratchIn(folder: string): Scratch {
+export async function createScratch(): Promise<Scratch> {
+  const folder = await lastingFolder();
   let count = 0;
   return {
     folder,

@@ -5,7 +5,7 @@ import { randomKek } from "../../testkit/configuration.ts";
 import { lastingFolder } from "../../testkit/temporary-folder.ts";
 import { startMesh } from "../native-grpc/mesh.ts";
 import { createTally } from "../native-grpc/play.ts";
-import { scratchIn } from "../native-grpc/scratch.ts";
+import { createScratch } from "../native-grpc/scratch.ts";
 import { type Outcome, played, report } from "../outcomes.ts";
 import { installPackage } from "../package/installation.ts";
 import { startGateway, versityGateway } from "../s3/gateway.ts";
@@ -24,7 +24,7 @@ async function play(folder: string): Promise<Outcome[]> {
   ends.defer(() => mesh.end());
   const bucket = await startGateway(await required(versityGateway()), folder);
   ends.defer(async () => void (await bucket.end()));
-  const means = { bucket, mesh, scratch: scratchIn(await lastingFolder()) };
+  const means = { bucket, mesh, scratch: await createScratch() };
   const outcomes: Outcome[] = [];
   for (const runtime of runtimes) {
     const names = {

@@ -31,6 +31,17 @@ export interface Call {
   readonly certificate?: CertificateFiles;
 }
 
+/** The headers of a call, by lower-case names. */
+export const headersOf = ({
+  token,
+  clusterId,
+  headers,
+}: Call): Readonly<Record<string, string>> => ({
+  ...(token !== undefined && { authorization: `Bearer ${token}` }),
+  ...(clusterId !== undefined && { clusterid: clusterId }),
+  ...headers,
+});
+
 /** gRPC's name of a code, as Go writes it; `OK` comes with a chain. */
 export type Answer =
   | { readonly code: "OK"; readonly certChain: readonly string[] }

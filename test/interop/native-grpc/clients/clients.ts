@@ -4,7 +4,13 @@ import type { matrix } from "../../../pages/compatibility-matrix.ts";
 import { runWell } from "../../../testkit/programs/child-process.ts";
 import { fromGoModule, fromGoProxy, ofTheMachine, python, type Software } from "../../software.ts";
 import type { Scratch } from "../scratch.ts";
-import { type Answer, type CertificateClient, codeName, type KeyAndRequest } from "./client.ts";
+import {
+  type Answer,
+  type CertificateClient,
+  codeName,
+  headersOf,
+  type KeyAndRequest,
+} from "./client.ts";
 import { connectByCurl } from "./curl.ts";
 import { grpcJsClient } from "./grpc-js.ts";
 import { grpcurlClient } from "./grpcurl.ts";
@@ -61,16 +67,12 @@ async function grpcioClient(python: string, scratch: Scratch): Promise<Certifica
   return {
     cannot: [],
     createCertificate: async ({ address, tls }, call) => {
-      const { token, clusterId, headers = {}, certificate, csr, validitySeconds, metadata } = call;
+      const { certificate, csr, validitySeconds, metadata } = call;
       const input = JSON.stringify({
         address,
         ...tls,
         certificate,
-        headers: [
-          ...(token === undefined ? [] : [["authorization", `Bearer ${token}`]]),
-          ...(clusterId === undefined ? [] : [["clusterid", clusterId]]),
-          ...Object.entries(headers),
-        ],
+        headers: Object.entries(headersOf(call)),
         message: { csr, validityDuration: String(validitySeconds), metadata: metadata ?? {} },
       });
       const program = join(import.meta.dirname, "call.py");

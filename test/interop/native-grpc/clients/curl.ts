@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { run } from "../../../testkit/programs/child-process.ts";
 import type { Scratch } from "../scratch.ts";
-import { type Call, type CertificateClient, codeName, type Server } from "./client.ts";
+import { type Call, type CertificateClient, codeName, headersOf, type Server } from "./client.ts";
 
 const path = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
 
@@ -37,12 +37,7 @@ function originOf({ address, tls }: Server): string {
 const portOf = (address: string): string => address.split(":").at(-1) ?? "";
 
 function curlFlags({ address, tls }: Server, call: Call): string[] {
-  const { token, clusterId, headers = {}, certificate } = call;
-  const all = {
-    ...(token !== undefined && { authorization: `Bearer ${token}` }),
-    ...(clusterId !== undefined && { clusterid: clusterId }),
-    ...headers,
-  };
+  const { certificate } = call;
   return [
     "--silent",
     "--show-error",
@@ -51,6 +46,6 @@ function curlFlags({ address, tls }: Server, call: Call): string[] {
     ...(tls ? ["--http2", "--cacert", tls.rootsFile] : []),
     ...(tls ? ["--resolve", `${tls.serverName}:${portOf(address)}:127.0.0.1`] : []),
     ...(certificate ? ["--cert", certificate.certificateFile, "--key", certificate.keyFile] : []),
-    ...Object.entries(all).flatMap(([name, value]) => ["-H", `${name}: ${value}`]),
+    ...Object.entries(headersOf(call)).flatMap(([name, value]) => ["-H", `${name}: ${value}`]),
   ];
 }

@@ -5,7 +5,14 @@ import {
   IstioCertificateRequestSchema,
   IstioCertificateResponseSchema,
 } from "../../../../src/gen/istio/v1/auth/ca_pb.ts";
-import { type Answer, type Call, type CertificateClient, codeName, type Server } from "./client.ts";
+import {
+  type Answer,
+  type Call,
+  type CertificateClient,
+  codeName,
+  headersOf,
+  type Server,
+} from "./client.ts";
 
 const path = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
 
@@ -39,10 +46,7 @@ export function connect(
 
 export function callOn(connection: Client, call: Call): Promise<Answer> {
   const metadata = new Metadata();
-  const { token, clusterId, headers = {} } = call;
-  if (token !== undefined) metadata.set("authorization", `Bearer ${token}`);
-  if (clusterId !== undefined) metadata.set("clusterid", clusterId);
-  for (const [name, value] of Object.entries(headers)) metadata.set(name, value);
+  for (const [name, value] of Object.entries(headersOf(call))) metadata.set(name, value);
   const options = { deadline: Date.now() + 20_000 };
   return new Promise((resolve) => {
     connection.makeUnaryRequest(path, encode, decode, call, metadata, options, (error, chain) => {

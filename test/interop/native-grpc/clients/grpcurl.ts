@@ -1,6 +1,12 @@
 import { join } from "node:path";
 import { type Ended, run } from "../../../testkit/programs/child-process.ts";
-import type { Answer, Call, CertificateClient, Server } from "./client.ts";
+import {
+  type Answer,
+  type Call,
+  type CertificateClient,
+  headersOf,
+  type Server,
+} from "./client.ts";
 
 const proto = join(import.meta.dirname, "../../../../proto");
 const protoFiles = ["istio/v1/auth/ca.proto", "grpc/health/v1/health.proto"];
@@ -47,14 +53,10 @@ function tlsFlags({ tls }: Server): string[] {
   return tls ? ["-cacert", tls.rootsFile, "-authority", tls.serverName] : ["-plaintext"];
 }
 
-function callFlags({ token, clusterId, headers = {}, certificate }: Call): string[] {
-  const all = {
-    ...(token !== undefined && { authorization: `Bearer ${token}` }),
-    ...(clusterId !== undefined && { clusterid: clusterId }),
-    ...headers,
-  };
+function callFlags(call: Call): string[] {
+  const { certificate } = call;
   return [
-    ...Object.entries(all).flatMap(([name, value]) => ["-H", `${name}: ${value}`]),
+    ...Object.entries(headersOf(call)).flatMap(([name, value]) => ["-H", `${name}: ${value}`]),
     ...(certificate ? ["-cert", certificate.certificateFile, "-key", certificate.keyFile] : []),
     "-d",
     "@",
