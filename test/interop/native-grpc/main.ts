@@ -10,7 +10,7 @@ import { obtainCertificates } from "./credentials.ts";
 import { type Mesh, startMesh } from "./mesh.ts";
 import { createTally, faultOf, playCases, type Tally } from "./play.ts";
 import { type Pair, playRotation, rotationLifetimes } from "./rotation.ts";
-import type { Scratch } from "./scratch.ts";
+import { createScratch, type Scratch } from "./scratch.ts";
 import { type Lifetimes, type Servers, startServers } from "./servers/servers.ts";
 import { type Verdict, verdictOf } from "./verdicts.ts";
 
