@@ -6,7 +6,7 @@ import {
   issuerTables,
   reviewedTables,
 } from "./test/contract/service-under-test.ts";
-import { LongestFirst } from "./test/longest-first.ts";
+import { FileOrder } from "./test/file-order.ts";
 import { wranglerToml } from "./test/testkit/programs/edge-worker.ts";
 import { leaveShell } from "./test/testkit/programs/environment.ts";
 import { hangMilliseconds } from "./test/testkit/time/hang-limit.ts";
@@ -108,9 +108,9 @@ const inWorkerd = (
 export default defineConfig({
   envDir: false,
   test: {
-    // Many tests mostly wait: the others need not wait for them.
-    maxWorkers: 6,
-    sequence: { sequencer: LongestFirst },
+    // As many as FileOrder keeps waiting, and enough others for the cores.
+    maxWorkers: 7,
+    sequence: { sequencer: FileOrder },
     teardownTimeout: hangMilliseconds,
     projects: [
       {

@@ -83,7 +83,7 @@ export async function startPlayedCa(values: Readonly<Record<string, unknown>> = 
     JWT_ISSUER: between.origin,
     ISSUERS: [{ issuer, jwks: jwksOf(key), jwt_audiences: ["*"] }],
     // Nothing changes the store, which need not be loaded for each call.
-    PROPAGATION_INTERVAL: "10s",
+    PROPAGATION_INTERVAL: "2s",
     ...values,
   };
   const ca = await serveCa(complete, undefined, "nobody");

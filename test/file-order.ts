@@ -1,0 +1,58 @@
+import { BaseSequencer, type TestSpecification } from "vitest/node";
+
+/** Beginnings of paths under `test` of the files that mostly wait, the longest first. */
+const waiting = [
+  "cli/verbs/acceptance/",
+  "node/http/certificate-service",
+  "cli/verbs/run/processes",
+  "agent/stories/",
+  "agent/trust/",
+  "kubernetes/pod-watch",
+  "node/limits/",
+  "client/client",
+  "node/serve/replicas",
+  "agent/secrets/change-hook",
+];
+
+/** Of those that compute, the longest. */
+const computing = [
+  "cli/verbs/run/",
+  "node/",
+  "simulation/",
+  "pki/public-vectors",
+  "transport/",
+  "custody/key-service/",
+  "dev/",
+  "agent/",
+  "cli/",
+];
+
+/** How many files that wait begin at once, and how many others begin before each further one. */
+const waitingAtOnce = 4;
+const computingBetween = 10;
+
+/** Orders the files so that some of those that wait always run beside others, which use the cores meanwhile. */
+export class FileOrder extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files);
+    const isWaiting = (file: TestSpecification) => placeIn(waiting, file) < waiting.length;
+    const later = inOrder(waiting, sorted.filter(isWaiting));
+    const others = inOrder(
+      computing,
+      sorted.filter((file) => !isWaiting(file)),
+    );
+    const first = later.splice(0, waitingAtOnce);
+    const mixed = others.flatMap((file, i) =>
+      (i + 1) % computingBetween === 0 ? [file, ...later.splice(0, 1)] : [file],
+    );
+    return [...first, ...mixed, ...later];
+  }
+}
+
+const inOrder = (paths: readonly string[], files: TestSpecification[]): TestSpecification[] =>
+  files.toSorted((a, b) => placeIn(paths, a) - placeIn(paths, b));
+
+function placeIn(paths: readonly string[], { moduleId }: TestSpecification): number {
+  const at = paths.findIndex((path) => moduleId.startsWith(`${import.meta.dirname}/${path}`));
+  return at < 0 ? paths.length : at;
+}
