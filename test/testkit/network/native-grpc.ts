@@ -21,7 +21,10 @@ export interface CallerTls {
   readonly keyPem?: string;
 }
 
-/** A client of grpc-js, which shares no code with the server. */
+/**
+ * A client of grpc-js, which shares no code with the server. It sends a call again that the server refused unseen, as
+ * clients of gRPC do: a server whose roots change refuses the streams of connections with a client certificate.
+ */
 export interface NativeClient {
   readonly createCertificate: (
     call: CertificateCall,
@@ -47,7 +50,6 @@ export function nativeClient(port: number, serverName: string, tls?: CallerTls):
   const client = new Client(`127.0.0.1:${port}`, credentialsOf(tls), {
     "grpc.ssl_target_name_override": serverName,
     "grpc.default_authority": serverName,
-    "grpc.enable_retries": 0,
   });
   const send = (
     path: string,
