@@ -16,13 +16,15 @@ const waiting = [
 
 /** Of those that compute, the longest. */
 const computing = [
+  "simulation/",
+  "pki/",
+  "transport/",
+  "custody/",
+  "dev/",
+  "cli/verbs/authority/",
+  "node/serve/configured-service",
   "cli/verbs/run/",
   "node/",
-  "simulation/",
-  "pki/public-vectors",
-  "transport/",
-  "custody/key-service/",
-  "dev/",
   "agent/",
   "cli/",
 ];
