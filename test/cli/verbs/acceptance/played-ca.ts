@@ -1,10 +1,10 @@
 import { writeFile } from "node:fs/promises";
-import type { IncomingMessage } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import { join } from "node:path";
 import type { Fetch } from "../../../../src/foundation/fetch.ts";
 import { NodeFetch } from "../../../../src/program/http/http-client.ts";
 import { readerToken } from "../../../contract/log/log-values.ts";
+import { toRequest } from "../../../testkit/agent/http-ca.ts";
 import { serveCa } from "../../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../../testkit/callers/tokens.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
@@ -27,16 +27,6 @@ interface ReportedRow {
 
 const issuer = "https://a.test";
 const key = await createTokenKey("ES256", "k1");
-
-async function toRequest(origin: string, incoming: IncomingMessage): Promise<Request> {
-  const chunks: Uint8Array[] = await Array.fromAsync(incoming);
-  const { method = "", url = "", headers } = incoming;
-  return new Request(new URL(url, origin), {
-    method,
-    headers: headers as Record<string, string>,
-    ...(method === "POST" && { body: Buffer.concat(chunks) }),
-  });
-}
 
 /** A server before a CA, with a certificate of its own, which does to each exchange what a test says. */
 async function startBetween() {
@@ -83,7 +73,7 @@ export async function startPlayedCa(values: Readonly<Record<string, unknown>> = 
     JWT_ISSUER: between.origin,
     ISSUERS: [{ issuer, jwks: jwksOf(key), jwt_audiences: ["*"] }],
     // Nothing changes the store, which need not be loaded for each call.
-    PROPAGATION_INTERVAL: "2s",
+    PROPAGATION_INTERVAL: "10s",
     ...values,
   };
   const ca = await serveCa(complete, undefined, "nobody");
