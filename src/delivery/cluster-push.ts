@@ -92,7 +92,7 @@ export class ClusterPush implements PushReport {
   }
 
   async #deliverAll(bundle: DeliverableContent, now: Date, ending?: AbortSignal): Promise<void> {
-    const { targets, content, limits, log, after, timeout = usualTimeout } = this.#parts;
+    const { targets, limits, after, timeout = usualTimeout } = this.#parts;
     const budget = createPushBudget(limits, timeout, ending);
     const queue = queueOf(targets, this.#unreached, now);
     const workThroughQueue = async (): Promise<void> => {
@@ -107,9 +107,15 @@ export class ClusterPush implements PushReport {
           return pending.filter((each) => !former?.isBehind(each, isOld));
         };
         const bring = async (): Promise<void> => {
-          const outcome = await deliverTo(target, bundle, budget.forCluster(), now, choose);
+          const outcome = await deliverTo(
+            target,
+            bundle,
+            budget.forCluster(target.client.send),
+            now,
+            choose,
+          );
           if (ending?.aborted || !attempt) return;
-          logOutcome(log, content, outcome, this.#outcomes.get(target));
+          this.#log(outcome, this.#outcomes.get(target));
           this.#outcomes.set(target, outcome);
           attempt.isBehind = outcome.isBehind;
           if (outcome.namespaces === 0) attempt.again = bring;
@@ -123,10 +129,36 @@ export class ClusterPush implements PushReport {
       Array.from({ length: limits.clustersAtOnce }, workThroughQueue),
     );
     this.#unreached = new Set(queue);
-    if (queue.length > 0 && !ending?.aborted) logUnreached(log, content, queue);
+    if (queue.length > 0 && !ending?.aborted) this.#logUnreached(queue);
     for (const each of results) if (each.status === "rejected") throw each.reason;
   }
+
+  /** Logs an outcome, unless nothing has changed in the cluster. */
+  #log(outcome: PushOutcome, before: PushOutcome | undefined): void {
+    const { log, content } = this.#parts;
+    const { cluster, sequence, namespaces, delivered, written, fault } = outcome;
+    const evidence = { cluster, sequence, namespaces, delivered, written };
+    if (fault !== undefined) {
+      const event = `${content.name}-not-delivered` as const;
+      log.operation({ event, level: "warning", detail: fault, ...evidence });
+    } else if (written > 0 || before?.sequence !== sequence || before.fault !== undefined) {
+      const detail = `every namespace has the ${content.name === "roots" ? "trust bundle" : "CRLs"}`;
+      log.operation({ event: `${content.name}-delivered`, level: "info", detail, ...evidence });
+    }
+  }
+
+  #logUnreached(queue: readonly RootTarget[]): void {
+    const names = queue.slice(0, namedUnreached).map(({ cluster }) => cluster);
+    this.#parts.log.operation({
+      event: `${this.#parts.content.name}-not-reached`,
+      level: "warning",
+      detail: `its budget is spent; the next run begins with them: ${names.join(", ")}`,
+      clusters: queue.length,
+    });
+  }
 }
+
+const namedUnreached = 10;
 
 /**
  * Orders the clusters for a run: first those that the last run did not reach. An isolate that a cron has just started
@@ -142,38 +174,4 @@ function queueOf(
     now,
   );
   return [...targets.filter((each) => unreached.has(each)), ...others];
-}
-
-/** Logs an outcome, unless nothing has changed in the cluster. */
-function logOutcome(
-  { operation }: EventLog,
-  { name }: PushContent,
-  outcome: PushOutcome,
-  before?: PushOutcome,
-): void {
-  const { cluster, sequence, namespaces, delivered, written, fault } = outcome;
-  const evidence = { cluster, sequence, namespaces, delivered, written };
-  if (fault !== undefined) {
-    operation({ event: `${name}-not-delivered`, level: "warning", detail: fault, ...evidence });
-  } else if (written > 0 || before?.sequence !== sequence || before.fault !== undefined) {
-    const what = name === "roots" ? "trust bundle" : "CRLs";
-    const detail = `every namespace has the ${what}`;
-    operation({ event: `${name}-delivered`, level: "info", detail, ...evidence });
-  }
-}
-
-const namedUnreached = 10;
-
-function logUnreached(
-  { operation }: EventLog,
-  { name }: PushContent,
-  queue: readonly RootTarget[],
-): void {
-  const names = queue.slice(0, namedUnreached).map(({ cluster }) => cluster);
-  operation({
-    event: `${name}-not-reached`,
-    level: "warning",
-    detail: `its budget is spent; the next run begins with them: ${names.join(", ")}`,
-    clusters: queue.length,
-  });
 }

@@ -3,7 +3,7 @@ import { isRecent } from "../foundation/caches.ts";
 import type { OperationLog } from "../foundation/events.ts";
 import { FetchError } from "../foundation/fetch.ts";
 import { KubernetesClient } from "../kubernetes/client.ts";
-import type { RootDelivery } from "./root-delivery.ts";
+import type { RootDelivery } from "./config-map-delivery.ts";
 
 /** `v1` from Kubernetes 1.37, which has `v1beta1` off. */
 const apiVersions = ["certificates.k8s.io/v1", "certificates.k8s.io/v1beta1"];

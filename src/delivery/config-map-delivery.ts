@@ -5,13 +5,31 @@ import { KubernetesClient, type SendRequest } from "../kubernetes/client.ts";
 import { WatchedCollection } from "../kubernetes/watch.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 import {
+  applyRoots,
   configMapListing,
   HeldRoots,
   namespaceListing,
   parseNamespace,
   parseRootConfigMap,
 } from "./root-config-map.ts";
-import { applyRoots, type DeliveryState, type RootDelivery } from "./root-delivery.ts";
+
+/** How far the delivery of a bundle to a cluster has come. */
+export interface DeliveryState {
+  /** The names of the objects, mostly namespaces, that have the bundle, and of those that do not yet. */
+  readonly delivered: readonly string[];
+  readonly pending: readonly string[];
+  /** Whether every list of the cluster was read completely. */
+  readonly hasAll: boolean;
+  /** Why changes of the cluster are not seen, if a watch keeps failing. */
+  readonly fault?: string | undefined;
+}
+
+/** Keeps the trust bundle in one cluster: in ConfigMaps, or in a ClusterTrustBundle. */
+export interface RootDelivery {
+  readonly stateOf: (bundle: NumberedBundle) => DeliveryState;
+  /** Applies the bundle wherever it is pending and due. A failure is logged. */
+  readonly deliver: (bundle: NumberedBundle, now: Date) => Promise<void>;
+}
 
 /** The attempts to write one content. Their pauses grow: conflicting writers would cause a write loop. */
 interface Attempts {

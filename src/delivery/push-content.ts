@@ -25,7 +25,15 @@ export interface PushContent {
 export const PushContent = {
   /** The trust bundle of a CA, to be delivered into clusters. */
   trustBundle(authorities: Authorities): PushContent {
-    return { name: "roots", at: (now) => bundleAt(authorities, now) };
+    return {
+      name: "roots",
+      at: async (now) => {
+        const { trustBundle, sequence } = await authorities.at(now);
+        // An empty bundle would make every verifier that gets it trust nobody.
+        if (trustBundle.roots.length === 0) throw new Error("there is no root to deliver");
+        return { pem: trustBundle.pem, sequence };
+      },
+    };
   },
 
   /**
@@ -60,13 +68,6 @@ export const PushContent = {
     };
   },
 };
-
-async function bundleAt(authorities: Authorities, now: Date): Promise<DeliverableContent> {
-  const { trustBundle, sequence } = await authorities.at(now);
-  // An empty bundle would make every verifier that gets it trust nobody.
-  if (trustBundle.roots.length === 0) throw new Error("there is no root to deliver");
-  return { pem: trustBundle.pem, sequence };
-}
 
 const tooLong = `they have more than ${HeldRoots.maximumOctets} octets`;
 

@@ -1,8 +1,7 @@
 import { FetchError } from "../foundation/fetch.ts";
 import type { KubernetesClient, SendRequest } from "../kubernetes/client.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
-import { type ClusterRoots, HeldRoots } from "./root-config-map.ts";
-import { applyRoots } from "./root-delivery.ts";
+import { applyRoots, type ClusterRoots, HeldRoots } from "./root-config-map.ts";
 
 /** A cluster in which the CA may keep its roots. */
 export interface RootTarget {
@@ -47,12 +46,6 @@ export interface PushResult extends PushOutcome {
 /** Reports every namespace as behind, unless the bundle is old. */
 export const unlessOld: PushResult["isBehind"] = (_, isOld) => !isOld;
 
-/**
- * The field manager of the CA. It differs from that of `rampart distribute`, so that the cluster shows which of the
- * two has written.
- */
-const fieldOwner = "rampart-ca" as const;
-
 /** After this many rounds in a row in which every write failed, a cluster waits for the next run. */
 const maximumFailedRounds = 3;
 
@@ -68,14 +61,14 @@ export async function deliverTo(
   now: Date,
   choose: (pending: readonly string[]) => Promise<readonly string[]>,
 ): Promise<PushResult> {
-  const send = budget.limit(target.client.send);
   const { cluster, configMap } = target;
   const outcome = { cluster, sequence: bundle.sequence, written: 0, missing: 0, since: undefined };
   try {
-    const found = await HeldRoots.list(send, configMap, (held) => stateOf(held, bundle));
+    const found = await HeldRoots.list(budget.send, configMap, (held) => stateOf(held, bundle));
     const pending = found.namespaces.filter((each) => !found.held.get(each)?.isCurrent);
-    const place = { configMap, fieldOwner };
-    const write = (namespace: string) => applyRoots(send, { ...place, namespace }, bundle, now);
+    const place = { configMap, fieldOwner: "rampart-ca" } as const;
+    const write = (namespace: string) =>
+      applyRoots(budget.send, { ...place, namespace }, bundle, now);
     const due = await choose(pending);
     const written = await writeAll(rotatedByClock(due, now), write, budget);
     if (due.length < pending.length) written.fault ??= "a namespace waits for its CRLs";
@@ -179,8 +172,8 @@ export type Timeout = (milliseconds: number) => AbortSignal;
 /** The part of a run's budget that is left for one cluster. */
 interface ClusterBudget {
   readonly writesAtOnce: number;
-  /** Wraps `send`: once the budget is spent, it refuses requests and ends those under way. */
-  readonly limit: (send: SendRequest) => SendRequest;
+  /** Sends to the cluster. Once the budget is spent, it refuses requests and ends those under way. */
+  readonly send: SendRequest;
   readonly isSpent: () => boolean;
 }
 
@@ -188,7 +181,7 @@ interface ClusterBudget {
 interface PushBudget {
   readonly isSpent: () => boolean;
   /** A cluster gets a share of the time, so that a slow one leaves the rest to the others. */
-  readonly forCluster: () => ClusterBudget;
+  readonly forCluster: (send: SendRequest) => ClusterBudget;
 }
 
 /** The share of a run's time that one cluster may use. */
@@ -208,24 +201,21 @@ export function createPushBudget(
   const isSpent = (): boolean => left <= 0 || over.aborted;
   return {
     isSpent,
-    forCluster: () => {
-      const ownTime = timeout(1000 * seconds * clusterShare);
-      const signal = AbortSignal.any([over, ownTime]);
+    forCluster: (send) => {
+      const signal = AbortSignal.any([over, timeout(1000 * seconds * clusterShare)]);
       const isOver = (): boolean => isSpent() || signal.aborted;
-      const limit =
-        (send: SendRequest): SendRequest =>
-        async (request) => {
-          if (isOver())
-            throw new FetchError("gets no more requests in this run: its budget is spent");
-          left--;
-          try {
-            return await send({ ...request, signal });
-          } catch (error) {
-            if (isRefusedByPlatform(error)) left = 0;
-            throw error;
-          }
-        };
-      return { writesAtOnce, limit, isSpent: isOver };
+      const sendWithin: SendRequest = async (request) => {
+        if (isOver())
+          throw new FetchError("gets no more requests in this run: its budget is spent");
+        left--;
+        try {
+          return await send({ ...request, signal });
+        } catch (error) {
+          if (isRefusedByPlatform(error)) left = 0;
+          throw error;
+        }
+      };
+      return { writesAtOnce, send: sendWithin, isSpent: isOver };
     },
   };
 }

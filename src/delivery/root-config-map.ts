@@ -151,9 +151,37 @@ export function rootConfigMap(
   };
 }
 
-/** The path of a ConfigMap at the API server. */
-export function rootConfigMapPath(name: string, namespace: string): string {
-  return `/api/v1/namespaces/${namespace}/configmaps/${name}`;
+/** A ConfigMap of roots, and the program that writes it. */
+interface RootsPlace {
+  readonly namespace: string;
+  readonly configMap: string;
+  /** A cluster shows it beside the fields, so that an operator sees which program has written them. */
+  readonly fieldOwner: "rampart-ca" | "rampart-distribute";
+}
+
+/**
+ * Applies a bundle to the ConfigMap of a namespace, whatever its fields' owner was before.
+ *
+ * @returns The roots that the API server has stored.
+ * @throws FetchError also if the namespace is gone, or if something else was stored, as an admission webhook may do.
+ */
+export async function applyRoots(
+  send: SendRequest,
+  { namespace, configMap, fieldOwner }: RootsPlace,
+  bundle: NumberedBundle,
+  now: Date,
+): Promise<HeldRoots> {
+  const answer = await send({
+    method: "PATCH",
+    path: `/api/v1/namespaces/${namespace}/configmaps/${configMap}?fieldManager=${fieldOwner}&force=true`,
+    body: rootConfigMap(configMap, namespace, bundle, now),
+    maximumOctets: KubernetesClient.maximumObjectOctets,
+  });
+  // A namespace is rarely deleted between the list and the write. The next list lacks it.
+  if (answer === undefined) throw new FetchError("has no such namespace any more");
+  const [name, held] = parseRootConfigMap(answer, configMap) ?? [];
+  if (name === namespace && held && HeldRoots.hold(held, bundle)) return held;
+  throw new FetchError("has stored something else than what was applied");
 }
 
 const maximumRequests = 400;

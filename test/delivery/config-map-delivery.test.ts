@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { ConfigMapDelivery } from "../../src/delivery/config-map-delivery.ts";
-import type { RootDelivery } from "../../src/delivery/root-delivery.ts";
+import { ConfigMapDelivery, type RootDelivery } from "../../src/delivery/config-map-delivery.ts";
 import { KubernetesClient } from "../../src/kubernetes/client.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { HeldRoots } from "../../src/delivery/root-config-map.ts";
+import { applyRoots, HeldRoots } from "../../src/delivery/root-config-map.ts";
 import { FetchError } from "../../src/foundation/fetch.ts";
-import type { SendRequest } from "../../src/kubernetes/client.ts";
+import type { KubernetesRequest, SendRequest } from "../../src/kubernetes/client.ts";
 import { namespaceOf } from "../testkit/kubernetes/watched-api.ts";
 
 const name = "istio-ca-root-cert";
@@ -74,4 +74,48 @@ test("a cluster that lists more namespaces than any has is not believed", async 
     [[]],
   );
   await expect(rootsOf(send)).rejects.toThrow("lists too many namespaces");
+});
+
+const now = new Date("2026-11-21T12:00:00Z");
+const applied = { pem: "the roots", sequence: 7 };
+const place = {
+  namespace: "shop",
+  configMap: "mesh-roots",
+  fieldOwner: "rampart-distribute",
+} as const;
+
+const stored = {
+  metadata: { name: "mesh-roots", namespace: "shop", labels: { "istio.io/config": "true" } },
+  data: { "root-cert.pem": "the roots" },
+};
+
+test("applies the bundle, and gives what was stored", async () => {
+  const requests: KubernetesRequest[] = [];
+  const send = async (request: KubernetesRequest) => {
+    requests.push(request);
+    return request.body;
+  };
+  expect(await applyRoots(send, place, applied, now)).toEqual({
+    pem: "the roots",
+    sequence: 7,
+    deliveredAt: now,
+  });
+  const path = "/api/v1/namespaces/shop/configmaps/mesh-roots";
+  expect(requests).toMatchObject([
+    { method: "PATCH", path: `${path}?fieldManager=rampart-distribute&force=true` },
+  ]);
+});
+
+test.each<[string, unknown]>([
+  ["nothing, by status 404", undefined],
+  ["no object", "stored"],
+  ["other roots", { ...stored, data: { "root-cert.pem": "other roots" } }],
+  ["no roots", { ...stored, data: null }],
+  ["the roots without the label", { ...stored, metadata: { ...stored.metadata, labels: {} } }],
+  ["another ConfigMap", { ...stored, metadata: { ...stored.metadata, name: "other" } }],
+  ["that of another namespace", { ...stored, metadata: { ...stored.metadata, namespace: "a" } }],
+])("fails where the API server answers %s", async (_, answer) => {
+  await expect(applyRoots(async () => answer, place, applied, now)).rejects.toMatchObject({
+    name: "FetchError",
+  });
 });

@@ -1,4 +1,4 @@
-import type { RootDelivery } from "../../delivery/root-delivery.ts";
+import type { RootDelivery } from "../../delivery/config-map-delivery.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 
 /** The progress of the delivery to a cluster, for operators. */

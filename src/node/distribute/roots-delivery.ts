@@ -1,8 +1,7 @@
 import { hash } from "node:crypto";
 import type { Registry } from "prom-client";
 import { createClusterTrustBundle } from "../../delivery/cluster-trust-bundle.ts";
-import { ConfigMapDelivery } from "../../delivery/config-map-delivery.ts";
-import type { RootDelivery } from "../../delivery/root-delivery.ts";
+import { ConfigMapDelivery, type RootDelivery } from "../../delivery/config-map-delivery.ts";
 import { OperationLog } from "../../foundation/events.ts";
 import type { KubernetesClient } from "../../kubernetes/client.ts";
 import { ConfigMapName } from "../../kubernetes/names.ts";

@@ -1,8 +1,7 @@
 import { beforeEach, expect, test } from "vitest";
-import { applyRoots, type DeliveryState } from "../../src/delivery/root-delivery.ts";
-import type { KubernetesRequest } from "../../src/kubernetes/client.ts";
-import { DeliveryProgress } from "../../src/node/distribute/delivery-progress.ts";
-import type { NumberedBundle } from "../../src/pki/authority/trust-bundle.ts";
+import type { DeliveryState } from "../../../src/delivery/config-map-delivery.ts";
+import { DeliveryProgress } from "../../../src/node/distribute/delivery-progress.ts";
+import type { NumberedBundle } from "../../../src/pki/authority/trust-bundle.ts";
 
 const first = new Date("2026-11-21T12:00:00Z");
 const later = new Date("2026-11-21T12:01:00Z");
@@ -84,49 +83,5 @@ test("the first of many pending places are named, in all deliveries, and all are
     delivered: 2,
     pending: pending.slice(0, 10),
     reasons: ["12 places do not have the bundle yet"],
-  });
-});
-
-const now = new Date("2026-11-21T12:00:00Z");
-const applied = { pem: "the roots", sequence: 7 };
-const place = {
-  namespace: "shop",
-  configMap: "mesh-roots",
-  fieldOwner: "rampart-distribute",
-} as const;
-
-const stored = {
-  metadata: { name: "mesh-roots", namespace: "shop", labels: { "istio.io/config": "true" } },
-  data: { "root-cert.pem": "the roots" },
-};
-
-test("applies the bundle, and gives what was stored", async () => {
-  const requests: KubernetesRequest[] = [];
-  const send = async (request: KubernetesRequest) => {
-    requests.push(request);
-    return request.body;
-  };
-  expect(await applyRoots(send, place, applied, now)).toEqual({
-    pem: "the roots",
-    sequence: 7,
-    deliveredAt: now,
-  });
-  const path = "/api/v1/namespaces/shop/configmaps/mesh-roots";
-  expect(requests).toMatchObject([
-    { method: "PATCH", path: `${path}?fieldManager=rampart-distribute&force=true` },
-  ]);
-});
-
-test.each<[string, unknown]>([
-  ["nothing, by status 404", undefined],
-  ["no object", "stored"],
-  ["other roots", { ...stored, data: { "root-cert.pem": "other roots" } }],
-  ["no roots", { ...stored, data: null }],
-  ["the roots without the label", { ...stored, metadata: { ...stored.metadata, labels: {} } }],
-  ["another ConfigMap", { ...stored, metadata: { ...stored.metadata, name: "other" } }],
-  ["that of another namespace", { ...stored, metadata: { ...stored.metadata, namespace: "a" } }],
-])("fails where the API server answers %s", async (_, answer) => {
-  await expect(applyRoots(async () => answer, place, applied, now)).rejects.toMatchObject({
-    name: "FetchError",
   });
 });
