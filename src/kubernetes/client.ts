@@ -48,12 +48,6 @@ export interface KubernetesClient {
  */
 export type Credential = () => string | Promise<string>;
 
-interface KubernetesAccess {
-  /** Its URL, without a slash at the end. */
-  readonly server: string;
-  readonly credential: Credential;
-}
-
 /** Creates clients. */
 export const KubernetesClient = {
   /** The longest JSON of an object: an API server stores about a mebibyte, and JSON may escape each octet. */
@@ -63,10 +57,11 @@ export const KubernetesClient = {
    * Creates a client of an API server, without a request to it. The responses that `send` reads at the same time are
    * bounded in their total of octets; the stream of `open` has no bound of octets or time.
    *
+   * @param server Its URL, without a slash at the end.
    * @param timeoutMilliseconds The bound for every request but a watch.
    */
   create(
-    { server, credential }: KubernetesAccess,
+    { server, credential }: { readonly server: string; readonly credential: Credential },
     fetch: Fetch,
     timeoutMilliseconds: number = Fetching.usualTimeoutMilliseconds,
   ): KubernetesClient {
@@ -74,8 +69,7 @@ export const KubernetesClient = {
 
     async function open(request: KubernetesRequest, signal: AbortSignal): Promise<Response> {
       const response = await answerTo(request, signal);
-      const { status } = response;
-      if (status === 200 || status === 201) return response;
+      if (response.status === 200 || response.status === 201) return response;
       await response.body?.cancel();
       throw statusError(request, response);
     }

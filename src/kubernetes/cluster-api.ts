@@ -5,14 +5,12 @@ import { AnswerTooLong, FetchError } from "../foundation/fetch.ts";
 import { Semaphore } from "../foundation/shared-work.ts";
 import type { KubernetesClient, KubernetesRequest, SendRequest } from "./client.ts";
 
-/** Called for each request that an API server fails, but seldom while it is busy ({@link ClusterApi.isBusy}). */
-type ClusterFailed = (cluster: string, error: FetchError) => void;
-
 /** A cluster whose API server Rampart may use. */
 export interface ReachableCluster {
   readonly cluster: string;
   readonly client: KubernetesClient;
-  readonly failed: ClusterFailed;
+  /** Called for each request that the API server fails, but seldom while it is busy ({@link ClusterApi.isBusy}). */
+  readonly failed: (cluster: string, error: FetchError) => void;
 }
 
 /** The API server of a cluster, for requests that a caller of the CA waits for. */
@@ -125,19 +123,6 @@ export function clusterUnavailable(cluster: string, error: FetchError): CaError 
   return new CaError({ reason, cluster }, `the API server of ${cluster} ${error.message}`, error);
 }
 
-/** The decision of an API server on a token. Nothing in it is compared with the token yet. */
-export interface TokenReviewStatus {
-  readonly authenticated: boolean;
-  /** Empty where the review succeeded; it may quote the token. */
-  readonly error: string;
-  readonly audiences: readonly string[];
-  readonly user: {
-    readonly username: string;
-    readonly groups: readonly string[];
-    readonly extra: Readonly<Record<string, readonly string[]>>;
-  };
-}
-
 const apiVersion = "authentication.k8s.io/v1";
 const kind = "TokenReview";
 
@@ -151,13 +136,19 @@ const user = z.object({
   extra: z._default(z.record(text, texts), {}),
 });
 
+const statusSchema = z.object({
+  authenticated: z._default(z.boolean(), false),
+  /** Empty where the review succeeded; it may quote the token. */
+  error: z._default(z.string(), ""),
+  audiences: z._default(texts, []),
+  user: z.prefault(user, {}),
+});
+
+/** The decision of an API server on a token. Nothing in it is compared with the token yet. */
+export type TokenReviewStatus = z.output<typeof statusSchema>;
+
 const reviewSchema = z.object({
   apiVersion: z.literal(apiVersion),
   kind: z.literal(kind),
-  status: z.object({
-    authenticated: z._default(z.boolean(), false),
-    error: z._default(z.string(), ""),
-    audiences: z._default(texts, []),
-    user: z.prefault(user, {}),
-  }),
+  status: statusSchema,
 });

@@ -35,19 +35,32 @@ export const Listing = {
    * @throws FetchError for a server that does not list, and for a list without an end.
    */
   async *pages(send: SendRequest, listing: Listing): AsyncGenerator<ListPage> {
+    const { path, pageSize, objectOctets = Listing.maximumPageOctets, signal } = listing;
     const halves: number[] = [];
     let from = "";
     for (let left = listing.maximumRequests; left > 0; left--) {
-      const count = halves.pop() ?? listing.pageSize;
-      const page = await requestPage(send, listing, from, count);
-      if (page === "too-long") halves.push(Math.floor(count / 2), Math.ceil(count / 2));
-      else if (page === "expired") from = "";
-      else {
-        const { resourceVersion, continue: next } = page.metadata;
-        yield { items: page.items ?? [], resourceVersion, isFirst: from === "" };
-        if (next === "") return;
-        from = next;
+      const count = halves.pop() ?? pageSize;
+      const maximumOctets = count === 1 ? objectOctets : Listing.maximumPageOctets;
+      const request = {
+        path: pagePath(path, from, count),
+        maximumOctets,
+        ...(signal && { signal }),
+      };
+      let page: Page;
+      try {
+        page = parsePage(await send(request));
+      } catch (error) {
+        if (error instanceof AnswerTooLong && count > 1)
+          halves.push(Math.floor(count / 2), Math.ceil(count / 2));
+        else if (error instanceof FetchError && error.status === tokenExpired && from !== "")
+          from = "";
+        else throw error;
+        continue;
       }
+      const { resourceVersion, continue: next } = page.metadata;
+      yield { items: page.items ?? [], resourceVersion, isFirst: from === "" };
+      if (next === "") return;
+      from = next;
     }
     throw new FetchError("does not come to the end of its list");
   },
@@ -62,28 +75,6 @@ const pageSchema = z.object({
 type Page = z.infer<typeof pageSchema>;
 
 const tokenExpired = 410;
-
-async function requestPage(
-  send: SendRequest,
-  { path, objectOctets = Listing.maximumPageOctets, signal }: Listing,
-  from: string,
-  count: number,
-): Promise<Page | "too-long" | "expired"> {
-  try {
-    const json = await send({
-      path: pagePath(path, from, count),
-      maximumOctets: count === 1 ? objectOctets : Listing.maximumPageOctets,
-      ...(signal && { signal }),
-    });
-    return parsePage(json);
-  } catch (error) {
-    if (error instanceof AnswerTooLong && count > 1) return "too-long";
-    if (error instanceof FetchError && error.status === tokenExpired && from !== "") {
-      return "expired";
-    }
-    throw error;
-  }
-}
 
 function pagePath(path: string, from: string, count: number): string {
   const next = from === "" ? "" : `&continue=${encodeURIComponent(from)}`;
