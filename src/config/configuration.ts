@@ -159,7 +159,7 @@ const leafLifetimesOf = (form: Form): LeafLifetimes => ({
 const faultsOf = (form: Form): readonly string[] => [
   ...(form.BUNDLE_WAIT > 300 ? ["BUNDLE_WAIT: must not exceed 5m"] : []),
   ...rootFaults(form),
-  ...unknownIssuers(form),
+  ...unknownIssuers(form.SIGNERS, form.ISSUERS),
   ...policyFaults(form),
 ];
 

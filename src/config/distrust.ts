@@ -9,6 +9,7 @@ import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { RevocationReason } from "../pki/x509/crl/crl-to-be-signed.ts";
 import { PodKeyProof } from "../pki/x509/pod-key-proof.ts";
 import { wholeSeconds } from "../pki/x509/validity.ts";
+import { matching } from "./form.ts";
 import { recordedNames } from "./internal/subject-table.ts";
 import type { IssuerTable } from "./issuer-table.ts";
 
@@ -183,7 +184,7 @@ const serial = z.pipe(
 const reasons = Object.keys(RevocationReason.codes) as [RevocationReason, ...RevocationReason[]];
 
 const revocationTable = z.strictObject({
-  authority: z.string().check(z.regex(/^[0-9a-f]{40}$/, "must be the id of an authority")),
+  authority: matching(/^[0-9a-f]{40}$/, "must be the id of an authority"),
   serials: z.array(serial).check(z.minLength(1), z.maxLength(100)),
   since: instant,
   until: instant,
@@ -211,9 +212,10 @@ const revocation = z.pipe(
 export const revokedTable = z.pipe(jsonText, z.array(revocation).check(z.maxLength(100)));
 
 /** The beginning of an id. Sixteen digits are 64 bits: no two authorities of a mesh share them. */
-export const idPrefix = z
-  .string()
-  .check(z.regex(/^[0-9a-f]{16,64}$/, "must be 16 or more lower-case hexadecimal digits of an id"));
+export const idPrefix = matching(
+  /^[0-9a-f]{16,64}$/,
+  "must be 16 or more lower-case hexadecimal digits of an id",
+);
 
 const taintTable = tableOrText(
   "id",

@@ -103,6 +103,19 @@ function placeOf(path: readonly PropertyKey[]): string {
     .slice(1);
 }
 
+/** Makes a schema of texts of a pattern. @param fault The fault of any other text. */
+export const matching = (pattern: RegExp, fault: string | z.core.$ZodCheckRegexParams) =>
+  z.string().check(z.regex(pattern, fault));
+
+/** A check of a list of tables with names. */
+export const uniqueNames = z.refine<readonly { readonly name: string }[]>(
+  (list) => new Set(list.map(({ name }) => name)).size === list.length,
+  "must not use a name twice",
+);
+
+/** What an operator calls a signer of `SIGNERS`, or an entry of `subjects`. */
+export const tableName = /^[a-z0-9][a-z0-9.-]{0,62}$/;
+
 /** A domain with two or more labels, other than that of Kubernetes' own signers, and a path. */
 const signerNamePattern =
   /^(?!(?:[a-z0-9.-]*\.)?kubernetes\.io\/)(?=.{3,571}$)[a-z0-9-]+(?:\.[a-z0-9-]+)+\/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/;
@@ -113,7 +126,7 @@ export const NameForm = {
   dns: z.string().check(z.refine(DnsName.is, "must be the name of a host, in lower case")),
 
   /** The name of a cluster, as Istio's `clusterid` has it. */
-  cluster: z.string().check(z.regex(/^[A-Za-z0-9._/-]{1,253}$/, "must be a cluster's name")),
+  cluster: matching(/^[A-Za-z0-9._/-]{1,253}$/, "must be a cluster's name"),
 
   /** The name of a SPIFFE trust domain. */
   trustDomain: parsedText(
@@ -125,7 +138,5 @@ export const NameForm = {
   account: parsedText(ServiceAccount.parseName, "must be <namespace>/<service account>"),
 
   /** The name of a signer, as Kubernetes writes it. */
-  signer: z
-    .string()
-    .check(z.regex(signerNamePattern, "must be a signer name such as mesh.example.com/workload")),
+  signer: matching(signerNamePattern, "must be a signer name such as mesh.example.com/workload"),
 };

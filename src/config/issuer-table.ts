@@ -4,16 +4,16 @@ import { globList, globs } from "../foundation/globs.ts";
 import { bearerToken } from "../foundation/headers.ts";
 import { baseUrl, Duration, jsonText, refuse } from "../foundation/text.ts";
 import { configMapName } from "../kubernetes/names.ts";
-import { Pem } from "../pki/encoding/pem.ts";
 import { type JudgedKeySet, KeySet } from "../pki/jose/key-set.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
-import { NameForm } from "./form.ts";
+import { matching, NameForm } from "./form.ts";
 import {
   type Fault,
   reachingFaults,
   subjectFaults,
   subjectKeys,
 } from "./internal/subject-table.ts";
+import { certificatesInPem } from "./internal/upstream.ts";
 import { clusterCredential } from "./secrets.ts";
 
 /** The audiences of tokens. */
@@ -97,14 +97,8 @@ const upToSixteen = <Element extends z.ZodMiniType>(element: Element) =>
 
 const clusterAccess = z.strictObject({
   server: baseUrl,
-  ca: z.optional(
-    z
-      .string()
-      .check(z.maxLength(65_536), z.refine(Pem.isCertificates, "must be certificates in PEM")),
-  ),
-  credential: z
-    .string()
-    .check(z.regex(clusterCredential, "must be the name CLUSTER_CREDENTIAL_… of a secret")),
+  ca: z.optional(certificatesInPem),
+  credential: matching(clusterCredential, "must be the name CLUSTER_CREDENTIAL_… of a secret"),
   review: z._default(z.enum(["after-keys", "before-keys", "instead-of-keys"]), "after-keys"),
   /** Whether the CA delivers its roots to the cluster. Off by default, because it takes rights to write. */
   deliver_roots: z.optional(z.boolean()),
@@ -117,9 +111,7 @@ const clusterAccess = z.strictObject({
 export type ClusterAccessTable = z.output<typeof clusterAccess>;
 
 /** A bearer token. Faults never quote it. */
-export const credentialText = z
-  .string()
-  .check(z.regex(bearerToken, "must be a bearer token on one line"));
+export const credentialText = matching(bearerToken, "must be a bearer token on one line");
 
 const members = z.strictObject({
   issuer: oneLine,

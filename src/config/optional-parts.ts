@@ -3,6 +3,7 @@ import type { TokenPolicy } from "../ca/issuance/product.ts";
 import { isSafeToFetch } from "../foundation/addresses.ts";
 import { Duration, jsonText, parsedText } from "../foundation/text.ts";
 import { TokenKey } from "../pki/jose/token-key.ts";
+import { matching } from "./form.ts";
 import type { IssuerTable } from "./issuer-table.ts";
 import { digestPattern } from "./secrets.ts";
 import { inceptionDate } from "./signer-table.ts";
@@ -102,18 +103,12 @@ function parseToken(text: string): ConsoleToken | undefined {
 
 const consoleAccess = z.strictObject({
   /** The team's origin: the issuer of its tokens. */
-  team: z
-    .string()
-    .check(
-      z.regex(
-        /^https:\/\/[a-z0-9-]+(?:\.[a-z0-9-]+)+$/,
-        "must be the team's origin, such as https://example.cloudflareaccess.com",
-      ),
-    ),
+  team: matching(
+    /^https:\/\/[a-z0-9-]+(?:\.[a-z0-9-]+)+$/,
+    "must be the team's origin, such as https://example.cloudflareaccess.com",
+  ),
   /** The application's AUD tag. */
-  audience: z
-    .string()
-    .check(z.regex(/^[\x21-\x7e]{1,256}$/, "must be the AUD tag of the application")),
+  audience: matching(/^[\x21-\x7e]{1,256}$/, "must be the AUD tag of the application"),
 });
 
 /** `CONSOLE_ACCESS`, checked: an application of Cloudflare Access. */

@@ -2,6 +2,7 @@ import * as z from "zod/mini";
 import { CertSigner } from "../ca/issuance/signer-names.ts";
 import { globs } from "../foundation/globs.ts";
 import { jsonText } from "../foundation/text.ts";
+import { matching, tableName, uniqueNames } from "./form.ts";
 import { upstreamTable } from "./internal/upstream.ts";
 
 const authorityKeys = ["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"] as const;
@@ -37,8 +38,7 @@ const ownSigners: readonly string[] = [CertSigner.serving, CertSigner.intermedia
 
 const table = z
   .strictObject({
-    name: z.string().check(
-      z.regex(/^[a-z0-9][a-z0-9.-]{0,62}$/, "must be lower-case letters, digits, dots and -"),
+    name: matching(tableName, "must be lower-case letters, digits, dots and -").check(
       z.refine(
         (name) => !ownSigners.includes(name),
         `must not be ${ownSigners.join(" or ")}, which are taken`,
@@ -70,14 +70,6 @@ const table = z
 /** One table of `SIGNERS`, checked. */
 export type SignerTable = z.output<typeof table>;
 
-const tables = z.array(table).check(
-  z.maxLength(16),
-  z.refine(
-    (list) => new Set(list.map(({ name }) => name)).size === list.length,
-    "must not use a name twice",
-  ),
-);
-
 /** A sentence for each signer whose roots some data planes cannot read. */
 export const sharedPostQuantum = (signers: readonly SignerTable[]): string[] =>
   signers
@@ -88,18 +80,15 @@ export const sharedPostQuantum = (signers: readonly SignerTable[]): string[] =>
     );
 
 /** `SIGNERS`: a list of tables, or the same as JSON in a text. */
-export const signerTables = z.pipe(jsonText, tables);
+export const signerTables = z.pipe(jsonText, z.array(table).check(z.maxLength(16), uniqueNames));
 
 /** One sentence for each caller of a signer whose issuer has no table: a typing error. */
-export function unknownIssuers({
-  SIGNERS,
-  ISSUERS,
-}: {
-  readonly SIGNERS: readonly SignerTable[];
-  readonly ISSUERS: readonly { readonly issuer: string }[];
-}): string[] {
-  const known = new Set(ISSUERS.map(({ issuer }) => issuer));
-  return SIGNERS.flatMap(({ callers }, i) =>
+export function unknownIssuers(
+  signers: readonly SignerTable[],
+  issuers: readonly { readonly issuer: string }[],
+): string[] {
+  const known = new Set(issuers.map(({ issuer }) => issuer));
+  return signers.flatMap(({ callers }, i) =>
     callers.flatMap(({ issuer }, j) =>
       known.has(issuer) ? [] : [`SIGNERS[${i}].callers[${j}].issuer: must be one of ISSUERS`],
     ),

@@ -10,6 +10,7 @@ import { DnsName } from "../../foundation/addresses.ts";
 import { commonName, nameAllowList } from "../../foundation/globs.ts";
 import { Duration, parsedText, refuse } from "../../foundation/text.ts";
 import { ServiceAccount } from "../../pki/spiffe-id.ts";
+import { matching, tableName, uniqueNames } from "../form.ts";
 
 /** A text with at most one star in each part. A character that a star does not match separates parts. */
 const claimText = /^(?!.*\*[A-Za-z0-9._-]*\*)[^\p{Cc}]{1,256}$/u;
@@ -77,14 +78,7 @@ const template = (noun: string, isName: (filled: string) => boolean) =>
     );
 
 const entrySchema = z.strictObject({
-  name: z
-    .string()
-    .check(
-      z.regex(
-        /^[a-z0-9][a-z0-9.-]{0,62}$/,
-        stopping("must be lower-case letters, digits, dots and -"),
-      ),
-    ),
+  name: matching(tableName, stopping("must be lower-case letters, digits, dots and -")),
   claims,
   namespace: template("a namespace", (text) => DnsName.label.test(text)),
   account: template("a service account", (text) => ServiceAccount.parse("a", text) !== undefined),
@@ -112,16 +106,7 @@ const maximumRecorded = 16;
 
 /** The configuration keys of an issuer whose tokens are not those of ServiceAccounts. */
 export const subjectKeys = {
-  subjects: z.optional(
-    z.array(entry).check(
-      z.minLength(1),
-      z.maxLength(200),
-      z.refine(
-        (list) => new Set(list.map(({ name }) => name)).size === list.length,
-        "must not use a name twice",
-      ),
-    ),
-  ),
+  subjects: z.optional(z.array(entry).check(z.minLength(1), z.maxLength(200), uniqueNames)),
   recorded_claims: z.optional(z.array(recordedClaim).check(z.maxLength(maximumRecorded))),
 };
 

@@ -1,6 +1,5 @@
 import * as z from "zod/mini";
 import type { Mint } from "../../ca/mint.ts";
-
 import {
   certificatesIn,
   type UpstreamAuthority,
@@ -17,10 +16,12 @@ import { SpiffeId, type TrustDomain } from "../../pki/spiffe-id.ts";
 import { CertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
 import { Intermediate } from "../../pki/x509/intermediate.ts";
 import { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
+import { matching } from "../form.ts";
 import type { PlatformKeys } from "../platform-keys.ts";
 import { upstreamCredential } from "../secrets.ts";
 
-const certificatesInPem = z
+/** The certificates that a table holds, PEM. */
+export const certificatesInPem = z
   .string()
   .check(z.maxLength(65_536), z.refine(Pem.isCertificates, "must be certificates in PEM"));
 
@@ -34,9 +35,7 @@ const members = z.strictObject({
   root: z.optional(certificatesInPem),
   /** The path of Vault's PKI engine. */
   mount: z._default(
-    z
-      .string()
-      .check(z.regex(/^[A-Za-z0-9_-]+(?:\/[A-Za-z0-9_-]+)*$/, "must be a path without dots")),
+    matching(/^[A-Za-z0-9_-]+(?:\/[A-Za-z0-9_-]+)*$/, "must be a path without dots"),
     "pki",
   ),
   /** The roots that verify the server's certificate, PEM; by default the system's. */
