@@ -97,6 +97,11 @@ export function describeNodeChecks(
   const ask = async (changes: Partial<Caller> = {}, identity = wanted) =>
     policy(proxyOf(primaryIssuer(), changes), identity, instant);
 
+  /** Moves the clock to where an old approval no longer counts. */
+  function passApproval(): void {
+    instant = addSeconds(instant, podsKnownSeconds);
+  }
+
   describe("a node proxy of one cluster", () => {
     test("is denied where no account is trusted", async () => {
       await put(primary, [ztunnel, onNode]);
@@ -158,7 +163,7 @@ export function describeNodeChecks(
       await put(primary, [other]);
       expect(await ask({}, namesake)).toBe(namesake);
       primary.remove(onNode);
-      instant = addSeconds(instant, podsKnownSeconds);
+      passApproval();
       await primary.settle();
       expect(await ask({}, namesake)).toBe(namesake);
       expect(await refusalOf(ask)).toEqual(denied("instance"));
@@ -200,17 +205,24 @@ export function describeNodeChecks(
     });
   });
 
+  test("a target stays on its node until the last of its two pods there has gone", async () => {
+    const second = { ...onNode, name: "a-2", uid: "2" };
+    await put(primary, [ztunnel, onNode, second]);
+    primary.remove(onNode);
+    await primary.settle();
+    expect(await ask()).toBe(wanted);
+    passApproval();
+    primary.remove(second);
+    await primary.settle();
+    expect(await refusalOf(ask)).toEqual(denied("instance"));
+  });
+
   describe("a decision follows a change:", () => {
     beforeEach(async () => {
       await put(primary, [ztunnel, onNode]);
       await ask();
       passApproval();
     });
-
-    /** Moves the clock to where an old approval no longer counts. */
-    function passApproval(): void {
-      instant = addSeconds(instant, podsKnownSeconds);
-    }
 
     test.each<[string, () => void, Rule]>([
       ["the proxy's pod is deleted", () => primary.remove(ztunnel), "pod"],
@@ -220,18 +232,6 @@ export function describeNodeChecks(
       change();
       await primary.settle();
       expect(await refusalOf(ask)).toEqual(denied(rule));
-    });
-
-    test("one of two targets is deleted, then the other", async () => {
-      const second = { ...onNode, name: "a-2", uid: "2" };
-      await put(primary, [second]);
-      primary.remove(onNode);
-      await primary.settle();
-      expect(await ask()).toBe(wanted);
-      passApproval();
-      primary.remove(second);
-      await primary.settle();
-      expect(await refusalOf(ask)).toEqual(denied("instance"));
     });
 
     test("a target has come", async () => {

@@ -9,6 +9,8 @@ import {
   trustDomain,
 } from "../service-under-test.ts";
 
+const documents = ["/bundle.pem", "/bundle.json"];
+
 /** The endpoints that operators, probes and verifiers use without a credential. */
 export function describeTrustBundleEndpoints(service: () => ServiceUnderTest): void {
   const get = (path: string, headers: HeadersInit = {}, method = "GET") =>
@@ -77,7 +79,7 @@ export function describeTrustBundleEndpoints(service: () => ServiceUnderTest): v
     expect(spiffe_refresh_hint).toBeLessThanOrEqual(300);
   });
 
-  describe.each(["/bundle.pem", "/bundle.json"])("%s", (path) => {
+  describe.each(documents)("%s", (path) => {
     test("has a strong ETag, may be cached for a short while, and answers HEAD without the body", async () => {
       const { headers } = await get(path);
       expect(headers.get("etag")).toMatch(/^"[0-9a-f]{32,}"$/);
@@ -99,18 +101,6 @@ export function describeTrustBundleEndpoints(service: () => ServiceUnderTest): v
       expect(response.headers.has("preference-applied")).toBe(false);
     });
 
-    test.each(["GET", "HEAD"])(
-      "holds a %s that prefers to wait, and lets no cache keep the answer",
-      async (method) => {
-        const etag = (await get(path)).headers.get("etag") ?? "";
-        const response = await get(path, { "if-none-match": etag, prefer: "wait=1" }, method);
-        expect(response.status).toBe(304);
-        expect(response.headers.get("preference-applied")).toBe("wait=1");
-        expect(response.headers.get("cache-control")).toBe("no-store");
-        expect(response.headers.get("vary")).toBe("Prefer");
-      },
-    );
-
     test("is sent at once to a client that would wait for ever and has another", async () => {
       const another = '"0123456789abcdef0123456789abcdef"';
       const response = await get(path, { "if-none-match": another, prefer: "wait=999999999" });
@@ -123,6 +113,20 @@ export function describeTrustBundleEndpoints(service: () => ServiceUnderTest): v
       expect((await get(path, {}, method)).status).toBeGreaterThanOrEqual(404);
     });
   });
+
+  test.concurrent.each(
+    ["GET", "HEAD"].flatMap((method) => documents.map((path) => ({ method, path }))),
+  )(
+    "a $method of $path that prefers to wait is held, and no cache keeps the answer",
+    async ({ method, path }) => {
+      const etag = (await get(path)).headers.get("etag") ?? "";
+      const response = await get(path, { "if-none-match": etag, prefer: "wait=1" }, method);
+      expect(response.status).toBe(304);
+      expect(response.headers.get("preference-applied")).toBe("wait=1");
+      expect(response.headers.get("cache-control")).toBe("no-store");
+      expect(response.headers.get("vary")).toBe("Prefer");
+    },
+  );
 
   test.each(["/bundle.pem/", "/metrics", "/.well-known/x"])("%s is not found", async (path) => {
     expect((await get(path)).status).toBe(404);
