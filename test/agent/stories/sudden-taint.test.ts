@@ -17,7 +17,7 @@ const issuer = "https://a.test";
 test("a machine with a certificate and a token outlives the sudden taint of the certificate's authority", async () => {
   const tokenKey = await createTokenKey("ES256", "key-1");
   const ISSUERS = [{ issuer, jwks: jwksOf(tokenKey) }];
-  const values = { SERVING_NAMES: ["localhost"], ISSUERS, PROPAGATION_INTERVAL: "5s" };
+  const values = { SERVING_NAMES: ["localhost"], ISSUERS };
   const KEK = randomKek();
   const server = await serveCa({ ...values, KEK });
   onTestFinished(server.end);
