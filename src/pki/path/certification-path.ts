@@ -149,6 +149,6 @@ export const isAmong = (certificate: Certificate, others: readonly Certificate[]
   others.some(({ der }) => Bytes.equal(der, certificate.der));
 
 /** Whether `now` is within the validity of a certificate: from notBefore, and before notAfter. */
-export function isValidAt({ toBeSigned: { validity } }: Certificate, now: Date): boolean {
+function isValidAt({ toBeSigned: { validity } }: Certificate, now: Date): boolean {
   return validity.notBefore <= now && now < validity.notAfter;
 }

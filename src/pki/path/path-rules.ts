@@ -5,6 +5,7 @@ import {
   admitsHost,
   admitsName,
   admitsSubject,
+  type GeneralName,
   type NameConstraints,
 } from "./internal/name-constraints.ts";
 
@@ -64,7 +65,7 @@ const faults: readonly PathRule[] = [
   ({ claims }, { isAnchor }) => criticalFault(claims.criticalExtensions, isAnchor),
   ({ claims: { criticalExtensions, names } }) =>
     criticalExtensions.includes(CaExtension.subjectAltName) &&
-    names.every(({ kind }) => kind === "directory" || kind === "other") &&
+    names.every(isOfRareKind) &&
     "has critical names of rare kinds alone, which Go refuses",
   ({ claims }) =>
     claims.requiresExplicitPolicy &&
@@ -94,16 +95,18 @@ function constraintFault(
   constraints: NameConstraints,
   trustDomain: TrustDomain,
 ): string | false {
-  const all = [...constraints.permitted, ...constraints.excluded];
   if (!admitsHost(constraints, trustDomain)) {
     return `its name constraints exclude the trust domain ${trustDomain}`;
   }
   return (
     criticalExtensions.includes(CaExtension.nameConstraints) &&
-    all.some(({ kind }) => kind === "directory" || kind === "other") &&
+    [...constraints.permitted, ...constraints.excluded].some(isOfRareKind) &&
     "its name constraints are about directory names or names of rare kinds, which Go refuses"
   );
 }
+
+/** Whether Go does not compare a name of this kind. */
+const isOfRareKind = ({ kind }: GeneralName): boolean => kind === "directory" || kind === "other";
 
 /**
  * Go and OpenSSL compare name constraints with the alternative names of the CAs below; OpenSSL and BoringSSL compare them
@@ -112,25 +115,17 @@ function constraintFault(
 function namesBelowFaults(
   { claims: { nameConstraints }, title }: CaCertificate,
   below: readonly CaCertificate[],
-): string[] {
+): (string | false)[] {
   if (!nameConstraints) return [];
+  const excluded = `${title}: its name constraints exclude`;
   return below
     .filter((each) => !CaCertificate.isSelfIssued(each))
-    .flatMap((each) => {
-      const isSubject = !admitsSubject(nameConstraints, each.toBeSigned.subject);
-      const isName = each.claims.names.some((name) => !admitsName(nameConstraints, name));
-      const excluded = `${title}: its name constraints exclude`;
-      return [
-        ...(isSubject
-          ? [
-              `${excluded} the subject of ${each.title}, so that OpenSSL and Envoy refuse every leaf`,
-            ]
-          : []),
-        ...(isName
-          ? [`${excluded} a name of ${each.title}, so that every verifier refuses every leaf`]
-          : []),
-      ];
-    });
+    .flatMap((each) => [
+      !admitsSubject(nameConstraints, each.toBeSigned.subject) &&
+        `${excluded} the subject of ${each.title}, so that OpenSSL and Envoy refuse every leaf`,
+      each.claims.names.some((name) => !admitsName(nameConstraints, name)) &&
+        `${excluded} a name of ${each.title}, so that every verifier refuses every leaf`,
+    ]);
 }
 
 /** ztunnel's verifier (rustls-webpki) builds no path with more. */
@@ -138,17 +133,13 @@ const maximumIntermediates = 6;
 
 /** One line for each rule that a path breaks; empty if none. It verifies no signatures: `findPath` has done so. */
 export function faultsOf(path: CertificationPath, trustDomain: TrustDomain, now: Date): string[] {
-  const [authority] = path;
   const intermediates = path.length - 1;
   return [
     ...linesOf(faults, path, trustDomain, now),
     ...path.flatMap((certificate, depth) => namesBelowFaults(certificate, path.slice(0, depth))),
-    ...(intermediates > maximumIntermediates
-      ? [
-          `${authority.title}: has ${intermediates} intermediates; ztunnel verifies ${maximumIntermediates}`,
-        ]
-      : []),
-  ];
+    intermediates > maximumIntermediates &&
+      `${path[0].title}: has ${intermediates} intermediates; ztunnel verifies ${maximumIntermediates}`,
+  ].filter((line) => line !== false);
 }
 
 /** One line for each rule that applies to a certificate of the path, with its title and the text that the rule returned. */

@@ -3,13 +3,8 @@ import type { AuthorityCertificates } from "../authority/signing-authority.ts";
 import { Bytes, Hex } from "../encoding/bytes.ts";
 import { SpiffeId, type TrustDomain } from "../spiffe-id.ts";
 import { refusedAlgorithmOf } from "../x509/certificate-signature.ts";
-import {
-  CaCertificate,
-  type CertificationPath,
-  findPath,
-  isAmong,
-  isValidAt,
-} from "./certification-path.ts";
+import { earlier } from "../x509/validity.ts";
+import { CaCertificate, type CertificationPath, findPath, isAmong } from "./certification-path.ts";
 import { CaExtension } from "./internal/ca-claims.ts";
 import type { NameKind } from "./internal/name-constraints.ts";
 import { faultsOf, isOf, linesOf, type PathRule, spiffeIdsOf } from "./path-rules.ts";
@@ -49,27 +44,22 @@ export const VerifiedAuthority = {
     trustDomain: TrustDomain,
     now: Date,
   ): Promise<VerifiedAuthority> {
-    await requireOwnSignatures([authority, ...anchors]);
+    requireNone(await signatureFaults([authority, ...anchors]));
     const path = await findPath(authority, { intermediates: others, anchors }, now);
-    const faults = faultsOf(path, trustDomain, now);
-    if (faults.length > 0) throw new OperatorError([...new Set(faults)].join("\n"));
-    const notAfter = new Date(
-      Math.min(...path.map(({ toBeSigned }) => toBeSigned.validity.notAfter.getTime())),
-    );
-    const spare = splitExpired(
-      anchors.filter((anchor) => !isAmong(anchor, path)),
-      now,
-    );
+    requireNone(faultsOf(path, trustDomain, now));
+    const notAfter = path.map(({ toBeSigned }) => toBeSigned.validity.notAfter).reduce(earlier);
+    const spare = anchors.filter((anchor) => !isAmong(anchor, path));
+    const expired = spare.filter(({ toBeSigned }) => toBeSigned.validity.notAfter <= now);
     return {
       certificates: certificatesOf(path),
       path,
       notAfter,
-      additionalRoots: spare.current.map(({ der }) => der),
+      additionalRoots: spare.filter((anchor) => !expired.includes(anchor)).map(({ der }) => der),
       warnings: [
         ...linesOf(pathWarnings, path, trustDomain, now),
         ...lifetimeWarnings(path, notAfter, now),
         ...chainWarnings(others, path, anchors),
-        ...spare.warnings,
+        ...expired.map(({ title }) => `${title}: is left out, because it has expired`),
       ],
     };
   },
@@ -78,26 +68,33 @@ export const VerifiedAuthority = {
   maximumCertificates: 8,
 };
 
+function requireNone(faults: readonly string[]): void {
+  if (faults.length > 0) throw new OperatorError([...new Set(faults)].join("\n"));
+}
+
 /**
  * A self-signed certificate must have its own signature, although no verifier looks at an anchor's
  * (RFC 5280 §6.1.1 (d)): a wrong one means a damaged file. Old roots signed with SHA-1 pass.
  */
-async function requireOwnSignatures(certificates: readonly CaCertificate[]): Promise<void> {
+async function signatureFaults(certificates: readonly CaCertificate[]): Promise<string[]> {
   const faults: string[] = [];
   for (const certificate of certificates) {
     if (!CaCertificate.isSelfIssued(certificate) || refusedAlgorithmOf(certificate)) continue;
     if (await CaCertificate.isIssuedBy(certificate, certificate)) continue;
     faults.push(`${certificate.title}: names itself as its issuer, but did not sign itself`);
   }
-  if (faults.length > 0) throw new OperatorError([...new Set(faults)].join("\n"));
+  return faults;
 }
 
 function certificatesOf(path: CertificationPath): AuthorityCertificates {
-  const [authority, ...above] = path.map(({ der }) => der);
-  const anchor = path.at(-1);
-  if (!authority || !anchor) throw new Error("a path has an end");
-  const intermediates = above.length === 0 ? [] : [authority, ...above.slice(0, -1)];
-  return { certificate: authority, intermediates, roots: [anchor.der] };
+  const [authority, ...above] = path;
+  const root = above.at(-1) ?? authority;
+  const intermediates = root === authority ? [] : path.slice(0, -1);
+  return {
+    certificate: authority.der,
+    intermediates: intermediates.map(({ der }) => der),
+    roots: [root.der],
+  };
 }
 
 /**
@@ -125,21 +122,6 @@ function chainWarnings(
     warnings.push(`${first.title}: the chain is not in order from the authority up, and is sorted`);
   }
   return warnings;
-}
-
-/** Separates expired anchors, which verify nothing any more. */
-function splitExpired(
-  anchors: readonly CaCertificate[],
-  now: Date,
-): { readonly current: readonly CaCertificate[]; readonly warnings: readonly string[] } {
-  const hasExpired = (anchor: CaCertificate): boolean =>
-    !isValidAt(anchor, now) && now >= anchor.toBeSigned.validity.notAfter;
-  return {
-    current: anchors.filter((anchor) => !hasExpired(anchor)),
-    warnings: anchors
-      .filter(hasExpired)
-      .map(({ title }) => `${title}: is left out, because it has expired`),
-  };
 }
 
 /** Istio's longest life of a leaf (`MAX_WORKLOAD_CERT_TTL`): a successor needs that long to take over. */
@@ -206,9 +188,8 @@ const pathWarnings: readonly PathRule[] = [
 /** Warns of constraints on a kind of name that ztunnel's verifier (rustls-webpki) never compares, and GnuTLS not if excluded. */
 function neverCompared(kind: NameKind, names: string): PathRule {
   return (certificate) => {
-    const isExcluded = certificate.claims.nameConstraints?.excluded.some(
-      (each) => each.kind === kind,
-    );
+    const { excluded = [] } = certificate.claims.nameConstraints ?? {};
+    const isExcluded = excluded.some((each) => each.kind === kind);
     const verifiers = isExcluded ? "ztunnel and GnuTLS refuse" : "ztunnel refuses";
     return (
       constrains(certificate, [kind]) &&
@@ -232,13 +213,11 @@ function namesItselfAsIssuer(certificate: CaCertificate): boolean {
 /** Names the extensions that RFC 5280 §4.2.1 requires of a CA and this one lacks. Most verifiers of a mesh accept that. */
 function lackingIn({ claims, toBeSigned }: CaCertificate, isAnchor: boolean): string[] {
   if (toBeSigned.version !== 3) return [];
-  const { criticalExtensions, maySignCertificates, subjectKeyIdentifier, issuersKeyIdentifier } =
-    claims;
+  const isCritical = claims.criticalExtensions.includes(CaExtension.basicConstraints);
   return [
-    maySignCertificates === undefined && "no key usage",
-    !criticalExtensions.includes(CaExtension.basicConstraints) &&
-      "basic constraints that are not critical",
-    subjectKeyIdentifier === undefined && "no subject key identifier",
-    !isAnchor && issuersKeyIdentifier === undefined && "no authority key identifier",
+    claims.maySignCertificates === undefined && "no key usage",
+    !isCritical && "basic constraints that are not critical",
+    claims.subjectKeyIdentifier === undefined && "no subject key identifier",
+    !isAnchor && claims.issuersKeyIdentifier === undefined && "no authority key identifier",
   ].filter((each) => each !== false);
 }

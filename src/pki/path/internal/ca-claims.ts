@@ -6,6 +6,7 @@ import {
   type GeneralName,
   type NameConstraints,
   readGeneralName,
+  readList,
   readNameConstraints,
   readNames,
 } from "./name-constraints.ts";
@@ -53,11 +54,12 @@ export function readCaClaims(signedBytes: Bytes): CaClaims {
     extensionsIn(signedBytes).map((extension) => [readObjectIdentifier(extension.oid), extension]),
   );
   const read = <T>(
-    oid: keyof typeof CaExtension,
-    reader: (value: DerReader) => T,
+    name: keyof typeof CaExtension,
+    reader: (content: DerReader) => T,
+    tag: number = Tag.sequence,
   ): T | undefined => {
-    const extension = found.get(CaExtension[oid]);
-    return extension && readAs(oid, () => reader(extension.value));
+    const value = found.get(CaExtension[name])?.value;
+    return value && readAs(name, () => reader(soleElement(value, tag)));
   };
   const constraints = read("basicConstraints", readBasicConstraints);
   read("certificatePolicies", readPolicies);
@@ -68,11 +70,11 @@ export function readCaClaims(signedBytes: Bytes): CaClaims {
   return {
     isAuthority: constraints?.isAuthority ?? false,
     pathLength: constraints?.pathLength,
-    maySignCertificates: read("keyUsage", readKeyCertSign),
-    extendedKeyUsages: read("extKeyUsage", readObjectIdentifiers),
+    maySignCertificates: read("keyUsage", readKeyCertSign, Tag.bitString),
+    extendedKeyUsages: read("extKeyUsage", (list) => readList(list, readObjectIdentifier)),
     names: read("subjectAltName", readNames) ?? [],
     nameConstraints: read("nameConstraints", readNameConstraints),
-    subjectKeyIdentifier: read("subjectKeyIdentifier", readKeyIdentifier),
+    subjectKeyIdentifier: read("subjectKeyIdentifier", readKeyIdentifier, Tag.octetString),
     issuersKeyIdentifier: read("authorityKeyIdentifier", readIssuersKeyIdentifier),
     requiresExplicitPolicy: read("policyConstraints", readExplicitPolicy) ?? false,
     criticalExtensions: [...found].filter(([, { isCritical }]) => isCritical).map(([oid]) => oid),
@@ -88,14 +90,18 @@ function readAs<T>(extension: string, read: () => T): T {
   }
 }
 
-function readBasicConstraints(value: DerReader) {
-  const fields = value.enter(Tag.sequence);
+/** Reads the content of the one element of an extension's value. */
+function soleElement(value: DerReader, tag: number): DerReader {
+  const content = value.enter(tag);
   value.finish();
-  const isAuthority = !fields.isDone && fields.nextIs(Tag.boolean);
+  return content;
+}
+
+function readBasicConstraints(fields: DerReader) {
+  const isAuthority = fields.nextIs(Tag.boolean);
   if (isAuthority) fields.literal(derTrue);
-  const pathLength = fields.nextIs(Tag.integer)
-    ? readSmallInteger(fields.content(Tag.integer))
-    : undefined;
+  const hasLength = fields.nextIs(Tag.integer);
+  const pathLength = hasLength ? readSmallInteger(fields.content(Tag.integer)) : undefined;
   fields.finish();
   return { isAuthority, pathLength };
 }
@@ -107,81 +113,57 @@ function readSmallInteger(content: Bytes): number {
 }
 
 /** X.690 §11.2.2: without trailing zero bits. RFC 5280 §4.2.1.3: at least one bit. */
-function readKeyCertSign(value: DerReader): boolean {
-  const content = value.enter(Tag.bitString);
-  value.finish();
-  const unusedBits = content.octet();
-  const first = content.octet();
-  const last = content.isDone ? first : content.octet();
+function readKeyCertSign(bits: DerReader): boolean {
+  const unusedBits = bits.octet();
+  const first = bits.octet();
+  const last = bits.isDone ? first : bits.octet();
   const lowestBit = last & -last;
-  if (!content.isDone || last === 0 || unusedBits > 7 || lowestBit !== 1 << unusedBits) {
+  if (!bits.isDone || last === 0 || unusedBits > 7 || lowestBit !== 1 << unusedBits) {
     throw new DerError("bits that are not minimal");
   }
   return (first & 0x04) !== 0;
 }
 
-function readObjectIdentifiers(value: DerReader): readonly string[] {
-  const list = value.enter(Tag.sequence);
-  value.finish();
-  const oids: string[] = [];
-  do oids.push(readObjectIdentifier(list));
-  while (!list.isDone);
-  return oids;
-}
-
-function readPolicies(value: DerReader): void {
-  const list = value.enter(Tag.sequence);
-  value.finish();
-  const policies = new Set<string>();
-  do {
+function readPolicies(list: DerReader): void {
+  const policies = readList(list, () => {
     const policy = list.enter(Tag.sequence);
     const oid = readObjectIdentifier(policy);
-    if (policies.has(oid)) throw new DerError("a policy twice (RFC 5280 §4.2.1.4)");
-    policies.add(oid);
     policy.skipAll();
-  } while (!list.isDone);
+    return oid;
+  });
+  if (new Set(policies).size < policies.length) {
+    throw new DerError("a policy twice (RFC 5280 §4.2.1.4)");
+  }
 }
 
 /** Requires the form of RFC 5280 §4.2.2.1. Go reads this extension, and refuses a certificate in which it is malformed. */
-function readAccessDescriptions(value: DerReader): void {
-  const list = value.enter(Tag.sequence);
-  value.finish();
-  do {
+function readAccessDescriptions(list: DerReader): void {
+  readList(list, () => {
     const description = list.enter(Tag.sequence);
     readObjectIdentifier(description);
     readGeneralName(description);
     description.finish();
-  } while (!list.isDone);
+  });
 }
 
-function readExplicitPolicy(value: DerReader): boolean {
-  const fields = value.enter(Tag.sequence);
-  value.finish();
-  const [requireExplicitPolicy, inhibitMapping] = [0, 1].map(Tag.contextPrimitive) as [
-    number,
-    number,
-  ];
-  const isRequired = fields.nextIs(requireExplicitPolicy);
-  if (isRequired) readSmallInteger(fields.content(requireExplicitPolicy));
-  if (fields.nextIs(inhibitMapping)) readSmallInteger(fields.content(inhibitMapping));
+function readExplicitPolicy(fields: DerReader): boolean {
+  const [explicitPolicy, mapping] = [Tag.contextPrimitive(0), Tag.contextPrimitive(1)];
+  const isRequired = fields.nextIs(explicitPolicy);
+  if (isRequired) readSmallInteger(fields.content(explicitPolicy));
+  if (fields.nextIs(mapping)) readSmallInteger(fields.content(mapping));
   fields.finish();
   return isRequired;
 }
 
-function readKeyIdentifier(value: DerReader): Bytes {
-  const identifier = value.content(Tag.octetString);
-  value.finish();
-  if (identifier.length === 0) throw new DerError("an empty identifier");
-  return identifier;
+function readKeyIdentifier(identifier: DerReader): Bytes {
+  if (identifier.isDone) throw new DerError("an empty identifier");
+  return identifier.rest();
 }
 
 /** RFC 5280 §4.2.1.1. Issuer and serial number, which it may have as well, are skipped: only OpenSSL compares them. */
-function readIssuersKeyIdentifier(value: DerReader): Bytes | undefined {
-  const fields = value.enter(Tag.sequence);
-  value.finish();
+function readIssuersKeyIdentifier(fields: DerReader): Bytes | undefined {
   const tag = Tag.contextPrimitive(0);
-  const identifier = fields.nextIs(tag) ? fields.content(tag) : undefined;
+  const identifier = fields.nextIs(tag) ? readKeyIdentifier(fields.enter(tag)) : undefined;
   fields.skipAll();
-  if (identifier?.length === 0) throw new DerError("an empty identifier");
   return identifier;
 }

@@ -12,12 +12,10 @@ export interface NameConstraints {
 }
 
 /**
- * Reads NameConstraints. @throws DerError for an empty extension, for a minimum or maximum, which RFC 5280 rules out, and
- * for an IP range of neither eight nor 32 octets.
+ * Reads the content of NameConstraints. @throws DerError for an empty extension, for a minimum or maximum, which RFC 5280
+ * rules out, and for an IP range of neither eight nor 32 octets.
  */
-export function readNameConstraints(value: DerReader): NameConstraints {
-  const fields = value.enter(Tag.sequence);
-  value.finish();
+export function readNameConstraints(fields: DerReader): NameConstraints {
   const permitted = readSubtrees(fields, Tag.contextConstructed(0));
   const excluded = readSubtrees(fields, Tag.contextConstructed(1));
   fields.finish();
@@ -27,18 +25,23 @@ export function readNameConstraints(value: DerReader): NameConstraints {
 
 function readSubtrees(fields: DerReader, tag: number): readonly GeneralName[] {
   if (!fields.nextIs(tag)) return [];
-  const list = fields.enter(tag);
-  const bases: GeneralName[] = [];
-  do {
+  return readList(fields.enter(tag), (list) => {
     const subtree = list.enter(Tag.sequence);
     const base = readGeneralName(subtree);
     subtree.finish();
     if (base.kind === "ip" && base.octets !== 8 && base.octets !== 32) {
       throw new DerError("no range of IP addresses");
     }
-    bases.push(base);
-  } while (!list.isDone);
-  return bases;
+    return base;
+  });
+}
+
+/** Reads the elements of a list, at least one, to its end. */
+export function readList<T>(list: DerReader, read: (list: DerReader) => T): readonly T[] {
+  const elements: T[] = [];
+  do elements.push(read(list));
+  while (!list.isDone);
+  return elements;
 }
 
 /**
@@ -46,22 +49,16 @@ function readSubtrees(fields: DerReader, tag: number): readonly GeneralName[] {
  * host alone; to Go, also on the hosts below it. So a host must be permitted by both readings, and is excluded by either.
  */
 export function admitsHost(constraints: NameConstraints, host: string): boolean {
-  const permitted = hostsOf(constraints.permitted);
-  const excluded = hostsOf(constraints.excluded);
-  const isPermitted = permitted.length === 0 || permitted.some((base) => isExactly(base, host));
-  return isPermitted && !excluded.some((base) => isExactly(base, host) || isBelow(base, host));
+  const isHost = ({ text }: GeneralName): boolean => isExactly(text, host);
+  return admits(constraints, "uri", isHost, (base) => isHost(base) || isBelow(base.text, host));
 }
 
 /** Whether name constraints allow this subject, DER. A constraint is on every subject that begins with its parts. */
-export function admitsSubject({ permitted, excluded }: NameConstraints, subject: Bytes): boolean {
+export function admitsSubject(constraints: NameConstraints, subject: Bytes): boolean {
   const own = relativeNamesOf(subject);
   const contains = ({ relativeNames }: GeneralName): boolean =>
     relativeNames.every((part, i) => part === own[i]);
-  const isDirectory = ({ kind }: GeneralName): boolean => kind === "directory";
-  const bases = permitted.filter(isDirectory);
-  return (
-    (bases.length === 0 || bases.some(contains)) && !excluded.filter(isDirectory).some(contains)
-  );
+  return admits(constraints, "directory", contains);
 }
 
 /**
@@ -69,21 +66,36 @@ export function admitsSubject({ permitted, excluded }: NameConstraints, subject:
  * verifier. A constraint on another kind than URI or DNS forbids every name of that kind: no CA of a mesh has one.
  */
 export function admitsName(constraints: NameConstraints, { kind, text }: GeneralName): boolean {
-  const { permitted, excluded } = constraints;
   if (kind === "uri") return admitsHost(constraints, hostOf(text));
-  const isOfKind = (base: GeneralName): boolean => base.kind === kind;
-  if (kind !== "dns") return !permitted.some(isOfKind) && !excluded.some(isOfKind);
+  if (kind !== "dns")
+    return admits(
+      constraints,
+      kind,
+      () => false,
+      () => true,
+    );
   const name = text.toLowerCase();
-  const contains = ({ text: base }: GeneralName): boolean =>
-    isExactly(base, name) || isBelow(base, name);
+  return admits(
+    constraints,
+    kind,
+    (base) => isExactly(base.text, name) || isBelow(base.text, name),
+  );
+}
+
+/** Whether a name is permitted by one of the constraints on its kind, or there are none, and excluded by none. */
+function admits(
+  { permitted, excluded }: NameConstraints,
+  kind: NameKind,
+  isPermittedBy: (base: GeneralName) => boolean,
+  isExcludedBy: (base: GeneralName) => boolean = isPermittedBy,
+): boolean {
+  const isOfKind = (base: GeneralName): boolean => base.kind === kind;
   const bases = permitted.filter(isOfKind);
-  return (bases.length === 0 || bases.some(contains)) && !excluded.filter(isOfKind).some(contains);
+  const isPermitted = bases.length === 0 || bases.some(isPermittedBy);
+  return isPermitted && !excluded.filter(isOfKind).some(isExcludedBy);
 }
 
 const hostOf = (uri: string): string => /^[^:]+:\/\/([^/:?#]*)/.exec(uri)?.[1]?.toLowerCase() ?? "";
-
-const hostsOf = (bases: readonly GeneralName[]): string[] =>
-  bases.filter(({ kind }) => kind === "uri").map(({ text }) => text);
 
 /** Whether a base is this host. An empty base is every host (Go); one with a leading dot is every host below it. */
 function isExactly(base: string, host: string): boolean {
@@ -107,46 +119,32 @@ export interface GeneralName {
   readonly relativeNames: readonly string[];
 }
 
-const textKinds: ReadonlyMap<number, NameKind> = new Map([
+/** otherName, x400Address and ediPartyName. */
+const structured: readonly number[] = [0, 3, 5].map(Tag.contextConstructed);
+
+const kinds: ReadonlyMap<number, NameKind> = new Map([
   [Tag.contextPrimitive(1), "email"],
   [Tag.contextPrimitive(2), "dns"],
+  [Tag.contextConstructed(4), "directory"],
   [Tag.contextPrimitive(6), "uri"],
+  [Tag.contextPrimitive(7), "ip"],
+  [Tag.contextPrimitive(8), "other"],
 ]);
 
-const ipAddress = Tag.contextPrimitive(7);
-const directoryName = Tag.contextConstructed(4);
-const registeredId = Tag.contextPrimitive(8);
-/** otherName, x400Address and ediPartyName. */
-const constructedKinds = [0, 3, 5].map(Tag.contextConstructed);
+const textKinds: readonly NameKind[] = ["email", "dns", "uri"];
 
 /** Reads the next GeneralName. @throws DerError for anything else */
 export function readGeneralName(names: DerReader): GeneralName {
-  for (const [tag, kind] of textKinds) {
-    if (!names.nextIs(tag)) continue;
-    const content = names.enter(tag);
-    const octets = content.length;
-    return { kind, text: readIa5(content), octets, relativeNames: [] };
-  }
-  if (names.nextIs(ipAddress)) {
-    const octets = names.content(ipAddress).length;
-    return { kind: "ip", text: "", octets, relativeNames: [] };
-  }
-  if (names.nextIs(directoryName)) {
-    const name = names.content(directoryName);
-    requireDistinguishedName(name);
-    const relativeNames = relativeNamesOf(name);
-    return { kind: "directory", text: "", octets: name.length, relativeNames };
-  }
-  return readOther(names);
-}
-
-function readOther(names: DerReader): GeneralName {
-  const tag = [...constructedKinds, registeredId].find((each) => names.nextIs(each));
-  if (tag === undefined) throw new DerError("a name of no kind of RFC 5280 §4.2.1.6");
-  const content = names.enter(tag);
+  const [tag, content] = names.any();
+  const kind = structured.includes(tag) ? "other" : kinds.get(tag);
+  if (kind === undefined) throw new DerError("a name of no kind of RFC 5280 §4.2.1.6");
   const octets = content.length;
-  if (tag !== registeredId) content.skipAll();
-  return { kind: "other", text: "", octets, relativeNames: [] };
+  const isDirectory = kind === "directory";
+  if (isDirectory) requireDistinguishedName(content.rest());
+  const relativeNames = isDirectory ? relativeNamesOf(content.rest()) : [];
+  const text = textKinds.includes(kind) ? readIa5(content) : "";
+  if (structured.includes(tag)) content.skipAll();
+  return { kind, text, octets, relativeNames };
 }
 
 /** Reads an IA5String, and refuses control characters, which no name of a mesh has. */
@@ -165,12 +163,8 @@ function readIa5(content: DerReader): string {
  *
  * @throws DerError if there is no name (RFC 5280 §4.2.1.6), and for an IP address of neither four nor sixteen octets.
  */
-export function readNames(value: DerReader): readonly GeneralName[] {
-  const list = value.enter(Tag.sequence);
-  value.finish();
-  const names: GeneralName[] = [];
-  do names.push(readGeneralName(list));
-  while (!list.isDone);
+export function readNames(list: DerReader): readonly GeneralName[] {
+  const names = readList(list, readGeneralName);
   if (names.some(({ kind, octets }) => kind === "ip" && octets !== 4 && octets !== 16)) {
     throw new DerError("no IP address");
   }
