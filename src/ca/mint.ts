@@ -1,9 +1,8 @@
 import { AuthorityRecord } from "../custody/authority-record.ts";
 import type { AuthorityStore, StoredRecord } from "../custody/authority-store.ts";
 import type { Custodian } from "../custody/kek.ts";
-import { KeyedStatement } from "../custody/keyed-statement.ts";
 import type { StatementName, Statements } from "../custody/record-kinds.ts";
-import { Statement } from "../custody/statement.ts";
+import { KeyedStatement, Statement } from "../custody/statement.ts";
 import type { OperationalEvent } from "../foundation/events.ts";
 import { type AuthorityKey, NewAuthority } from "../pki/authority/new-authority.ts";
 import type { AuthorityRoot } from "../pki/authority/rotation.ts";
@@ -207,10 +206,6 @@ export async function carryOutKeyPlan(
 
 async function pruneTokenKey(mint: Mint, id: string): Promise<void> {
   await mint.store.delete({ kind: "tokenKey", id });
-  mint.log.operation({
-    event: "token-key-pruned",
-    level: "info",
-    detail: "a key whose last token has ended was deleted from the store",
-    key: id,
-  });
+  const detail = "a key whose last token has ended was deleted from the store";
+  mint.log.operation({ event: "token-key-pruned", level: "info", detail, key: id });
 }

@@ -1,7 +1,6 @@
 import { AuthorityRecord } from "../custody/authority-record.ts";
 import { RecordName, type StoredRecord } from "../custody/authority-store.ts";
 import type { Custodian } from "../custody/kek.ts";
-import { KeyedStatement } from "../custody/keyed-statement.ts";
 import { RecordError } from "../custody/record-fields.ts";
 import {
   type AuthorityRequest,
@@ -12,7 +11,7 @@ import {
   statementKinds,
   taintedSubject,
 } from "../custody/record-kinds.ts";
-import { Statement } from "../custody/statement.ts";
+import { KeyedStatement, Statement } from "../custody/statement.ts";
 import type { AuthorityRoot, RotationState } from "../pki/authority/rotation.ts";
 import type { PhaseLengths } from "../pki/authority/schedule.ts";
 import type { OpenAuthority, SigningAuthority } from "../pki/authority/signing-authority.ts";

@@ -19,17 +19,13 @@ import {
   parseRecordJson,
   RecordError,
   recordVersion,
+  scheduleFields,
   type ValuesOf,
 } from "./record-fields.ts";
 
 /** The public part of an authority as fields of a record or a backup. */
 export const authorityFields = {
-  schedule: z.strictObject({
-    publishedFrom: Fields.instant,
-    signsFrom: Fields.instant,
-    signsUntil: Fields.instant,
-    retiresAt: Fields.instant,
-  }),
+  schedule: z.strictObject(scheduleFields),
   certificate: Fields.octets,
   intermediates: z.array(Fields.octets).check(z.maxLength(8)),
   roots: z.array(Fields.octets).check(z.minLength(1), z.maxLength(8)),
@@ -66,19 +62,12 @@ export const AuthorityRecord = {
   },
 
   /** The public part of an authority, for its record or a backup. */
-  publicPart({
-    certificate,
-    intermediates,
-    roots,
-    schedule: { publishedFrom, signsFrom, signsUntil, retiresAt },
-  }: SigningAuthority): ValuesOf<typeof authorityFields> {
-    return {
-      schedule: { publishedFrom, signsFrom, signsUntil, retiresAt },
-      certificate: certificate.der,
-      intermediates: [...intermediates],
-      roots: [...roots],
-    };
-  },
+  publicPart: (authority: SigningAuthority): ValuesOf<typeof authorityFields> => ({
+    schedule: authority.schedule,
+    certificate: authority.certificate.der,
+    intermediates: [...authority.intermediates],
+    roots: [...authority.roots],
+  }),
 
   /**
    * Opens the record of an authority. No code can export the key, and no code trusts the record before its
@@ -112,7 +101,10 @@ export const AuthorityRecord = {
    */
   async openExtractable(stored: StoredRecord, custodian: Custodian): Promise<NewAuthority> {
     const { record, kek } = parseStored(stored, custodian);
-    return openToSeal(record, kek);
+    const authority = await readAuthority(record);
+    const { importParameters } = SignatureAlgorithm.of(authority.publicKey);
+    const key = await openKey(record, kek, boundTo(record), importParameters, true);
+    return { authority, extractablePrivateKey: key };
   },
 
   /**
@@ -121,9 +113,11 @@ export const AuthorityRecord = {
    * @throws RecordError as {@link AuthorityRecord.open}.
    */
   async reseal(stored: StoredRecord, custodian: Custodian): Promise<StoredRecord | undefined> {
-    const { record, kek } = parseStored(stored, custodian);
-    if (kek === custodian.keks[0]) return undefined;
-    return AuthorityRecord.seal(await openToSeal(record, kek), custodian);
+    if (parseStored(stored, custodian).kek === custodian.keks[0]) return undefined;
+    return AuthorityRecord.seal(
+      await AuthorityRecord.openExtractable(stored, custodian),
+      custodian,
+    );
   },
 };
 
@@ -154,22 +148,13 @@ export function parseAuthorityRecord(value: string): AuthorityRecord {
     throw new RecordError("version", `version ${version.data.version}, not ${recordVersion}`);
   }
   const parsed = recordSchema.safeParse(json);
-  if (parsed.success) return requireCanonical(parsed.data, value);
-  const field = parsed.error.issues[0]?.path.join(".");
-  throw new RecordError("form", `not a record of an authority: ${field || "not JSON"}`);
-}
-
-/** Refuses a text that is not exactly what this code writes for the record: something else has written it. */
-function requireCanonical(record: AuthorityRecord, value: string): AuthorityRecord {
-  if (formatAuthorityRecord(record) === value) return record;
+  if (!parsed.success) {
+    const field = parsed.error.issues[0]?.path.join(".");
+    throw new RecordError("form", `not a record of an authority: ${field || "not JSON"}`);
+  }
+  // This code spells a record in one way only. Another text of the same content was written by something else.
+  if (formatAuthorityRecord(parsed.data) === value) return parsed.data;
   throw new RecordError("form", "not spelled as it was sealed");
-}
-
-async function openToSeal(record: AuthorityRecord, kek: Kek): Promise<NewAuthority> {
-  const authority = await readAuthority(record);
-  const { importParameters } = SignatureAlgorithm.of(authority.publicKey);
-  const key = await openKey(record, kek, boundTo(record), importParameters, true);
-  return { authority, extractablePrivateKey: key };
 }
 
 function parseStored(
@@ -181,18 +166,13 @@ function parseStored(
 }
 
 async function readAuthority(record: AuthorityRecord): Promise<SigningAuthority> {
-  const authority = await certificateOf(record);
-  if (authority.id !== record.id) throw new RecordError("id", "holds another authority's key");
-  return authority;
-}
-
-async function certificateOf(record: AuthorityRecord): Promise<SigningAuthority> {
   try {
     const authority = await SigningAuthority.create(record, record.schedule);
     SignatureAlgorithm.of(authority.publicKey);
-    return authority;
+    if (authority.id === record.id) return authority;
   } catch (error) {
     const detail = error instanceof DerError ? error.message : "not an authority's certificate";
     throw new RecordError("certificate", detail, error);
   }
+  throw new RecordError("id", "holds another authority's key");
 }

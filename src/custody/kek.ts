@@ -41,12 +41,6 @@ export interface HeldKeks {
   readonly until: () => Date | undefined;
 }
 
-/** Requires that a KEK is still held. @throws CaError `kek-unavailable` if it is not. */
-export function requireHeld(kek: Kek): void {
-  // Reading `key` throws if its lease has ended.
-  if (kek.key.type !== "secret") throw new Error("a KEK that is no secret");
-}
-
 /** Imports KEKs. */
 export const Kek = {
   /** The length of a KEK: 256 random bits, never a password. */

@@ -4,7 +4,7 @@ import { Checkpoint } from "../tlog/note/checkpoint.ts";
 import type { NoteSigner } from "../tlog/note/note.ts";
 import { VerifierKey } from "../tlog/note/verifier-key.ts";
 import type { LogKeys, OpenedLogKey } from "../tlog/sequencer/storage.ts";
-import { type Custodian, type Kek, openKey, requireHeld, sealingKek, sealKey } from "./kek.ts";
+import { type Custodian, type Kek, openKey, sealingKek, sealKey } from "./kek.ts";
 import {
   Fields,
   parseRecordJson,
@@ -65,11 +65,12 @@ async function sealed(
   return { signer: whileHeld(kek, signer), record: formatRecord(record) };
 }
 
-/** Wraps a signer so that it signs only while the KEK of its key is held. */
+/** Wraps a signer so that it signs only while the KEK of its key is held. Otherwise it throws a CaError `kek-unavailable`. */
 const whileHeld = (kek: Kek, { key, sign }: NoteSigner): NoteSigner => ({
   key,
   sign: async (text) => {
-    requireHeld(kek);
+    // Reading `key` throws if the lease of the KEK has ended.
+    if (kek.key.type !== "secret") throw new Error("a KEK that is no secret");
     return sign(text);
   },
 });

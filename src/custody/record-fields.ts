@@ -3,8 +3,7 @@ import * as z from "zod/mini";
 import { parseJson } from "../foundation/json.ts";
 import { refuse } from "../foundation/text.ts";
 import { Base64 } from "../pki/encoding/base64.ts";
-import type { Bytes } from "../pki/encoding/bytes.ts";
-import { Hex } from "../pki/encoding/bytes.ts";
+import { type Bytes, Hex } from "../pki/encoding/bytes.ts";
 
 /** The version of the records that this code writes, and the only one that it opens. */
 export const recordVersion = 1;
@@ -52,6 +51,14 @@ export type ValuesOf<F extends Fields> = z.output<z.ZodMiniObject<F, z.core.$str
 
 /** The values of fields as JSON. */
 type JsonOf<F extends Fields> = z.input<z.ZodMiniObject<F, z.core.$strict>>;
+
+/** The instants of a {@link Schedule} in their order. */
+export const scheduleFields = {
+  publishedFrom: Fields.instant,
+  signsFrom: Fields.instant,
+  signsUntil: Fields.instant,
+  retiresAt: Fields.instant,
+};
 
 /** Parses the JSON of a stored record. @throws RecordError `form` if it is not JSON. */
 export function parseRecordJson(value: string): unknown {

@@ -16,6 +16,7 @@ import {
   itself,
   RecordError,
   type StatementKind,
+  scheduleFields,
   statement,
   type ValuesOf,
 } from "./record-fields.ts";
@@ -108,13 +109,6 @@ export interface SealedTokenKey extends TokenKey {
   readonly sealedKey: Bytes;
 }
 
-const tokenKeyInstants = {
-  publishedFrom: Fields.instant,
-  signsFrom: Fields.instant,
-  signsUntil: Fields.instant,
-  retiresAt: Fields.instant,
-};
-
 /** An identifier of a backup becomes part of a record's name in the store. */
 const identifier = z.string().check(z.regex(/^[0-9a-f]{2,256}$/));
 const backedUpTaint = { id: identifier, taintedAt: Fields.instant, retiresAt: Fields.instant };
@@ -193,7 +187,7 @@ const statements = {
     folder: "token-keys",
     title: "a key for tokens",
     fields: {
-      ...tokenKeyInstants,
+      ...scheduleFields,
       spki: Fields.octets,
       iv: Fields.octets,
       sealedKey: Fields.octets,

@@ -1,9 +1,8 @@
 import { expect, test } from "vitest";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
-import { KeyedStatement } from "../../src/custody/keyed-statement.ts";
 import { RecordError } from "../../src/custody/record-fields.ts";
-import { Statement } from "../../src/custody/statement.ts";
+import { KeyedStatement, Statement } from "../../src/custody/statement.ts";
 import { IntermediateRequest } from "../../src/pki/authority/new-authority.ts";
 import { TokenKey } from "../../src/pki/jose/token-key.ts";
 import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";

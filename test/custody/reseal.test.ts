@@ -3,8 +3,7 @@ import { describe, expect, test } from "vitest";
 import { AuthorityRecord } from "../../src/custody/authority-record.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import type { Custodian, KekRing } from "../../src/custody/kek.ts";
-import { KeyedStatement } from "../../src/custody/keyed-statement.ts";
-import { Statement } from "../../src/custody/statement.ts";
+import { KeyedStatement, Statement } from "../../src/custody/statement.ts";
 import { IntermediateRequest } from "../../src/pki/authority/new-authority.ts";
 import { AdditionalRoot } from "../../src/pki/authority/trust-bundle.ts";
 import { TokenKey } from "../../src/pki/jose/token-key.ts";
@@ -46,7 +45,7 @@ async function request(): Promise<Kind> {
   const content = { ...made, requestedAt: second(0) };
   return {
     record: await KeyedStatement.seal("request", content, made.extractablePrivateKey, heldBy(old)),
-    reseal: (stored, by) => KeyedStatement.reseal("request", stored, by),
+    reseal: (stored, by) => Statement.reseal({ ...stored, kind: "request" }, by),
     open: async (stored, by) => {
       const { iv, sealedKey, ...said } = await Statement.open("request", stored, by);
       const { privateKey } = await KeyedStatement.open("request", stored, by);
@@ -61,7 +60,7 @@ async function tokenKey(algorithm: TokenKey["algorithm"]): Promise<Kind> {
   const data = Buffer.from("signed");
   return {
     record: await KeyedStatement.seal("tokenKey", key, extractablePrivateKey, heldBy(old)),
-    reseal: (stored, by) => KeyedStatement.reseal("tokenKey", stored, by),
+    reseal: (stored, by) => Statement.reseal({ ...stored, kind: "tokenKey" }, by),
     open: async (stored, by) => {
       const { privateKey, ...opened } = await KeyedStatement.openTokenKey(stored, by);
       const parameters = { name: privateKey.algorithm.name, hash: "SHA-256" };

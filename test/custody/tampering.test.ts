@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { KeyedStatement } from "../../src/custody/keyed-statement.ts";
 import { logKeysFor } from "../../src/custody/log-key.ts";
 import { RecordError } from "../../src/custody/record-fields.ts";
-import { Statement } from "../../src/custody/statement.ts";
+import { KeyedStatement, Statement } from "../../src/custody/statement.ts";
 import { IntermediateRequest } from "../../src/pki/authority/new-authority.ts";
 import { second } from "../testkit/ca/timeline.ts";
 import { clusterLocal } from "../testkit/pki/certificates.ts";

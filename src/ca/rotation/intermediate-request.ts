@@ -1,6 +1,6 @@
 import type { StoredRecord } from "../../custody/authority-store.ts";
-import { KeyedStatement } from "../../custody/keyed-statement.ts";
 import type { AuthorityRequest } from "../../custody/record-kinds.ts";
+import { KeyedStatement } from "../../custody/statement.ts";
 import { IntermediateRequest } from "../../pki/authority/new-authority.ts";
 import { wholeSeconds } from "../../pki/x509/validity.ts";
 import { Mint } from "../mint.ts";

@@ -4,7 +4,6 @@ import {
   RecordName,
   type StoredRecord,
 } from "../../custody/authority-store.ts";
-import { KeyedStatement } from "../../custody/keyed-statement.ts";
 import { Statement } from "../../custody/statement.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { RotationStep, Succession } from "../../pki/authority/rotation.ts";
@@ -34,7 +33,10 @@ export const Rotation = {
     if (stored.some(({ kind }) => kind === "authority")) founded.add(mint.store);
     else {
       try {
-        await foundUnlessLost(mint, now);
+        if (founded.has(mint.store)) {
+          throw new Error("the store held authorities and holds none now: restore a backup");
+        }
+        await foundIfEmpty(mint, now);
         return await carryOutKeyPlan(mint, planKeys(mint, undefined, now));
       } catch (fault) {
         logFault(mint, fault);
@@ -73,7 +75,10 @@ export const Rotation = {
    */
   async found(mint: Mint, now: Date): Promise<void> {
     if (mint.authorityRoot === "upstream") await askUpstream(mint, undefined, now);
-    else await Mint.mintAuthority(mint, inceptionSchedule(mint, now));
+    else {
+      const scheduleOf = mint.joinsMesh ? Schedule.joining : Schedule.first;
+      await Mint.mintAuthority(mint, scheduleOf(mint.phaseLengths, now));
+    }
   },
 };
 
@@ -128,70 +133,57 @@ async function carryOutStep(
     return logCause(mint, step.cause, schedule);
   }
   await mint.store.delete({ kind: "authority", id: step.id });
-  mint.log.operation({
-    event: "authority-pruned",
-    level: "info",
-    detail: "a retired authority was deleted from the store",
-    authority: step.id,
-  });
+  const detail = "a retired authority was deleted from the store";
+  mint.log.operation({ event: "authority-pruned", level: "info", detail, authority: step.id });
 }
 
 /** Deletes a request that has its answer: its key is in the record of its authority. */
 async function dropRequest(mint: Mint, { kind, id }: StoredRecord): Promise<void> {
   await mint.store.delete({ kind, id });
+  const detail = "a request for an intermediate has its answer";
+  mint.log.operation({ event: "request-dropped", level: "info", detail, authority: id });
+}
+
+async function reseal(mint: Mint, record: StoredRecord): Promise<void> {
+  const { kind, id, value } = record;
+  const resealed =
+    kind === "authority"
+      ? await AuthorityRecord.reseal(record, mint)
+      : await Statement.reseal({ kind, id, value }, mint);
+  if (!resealed) return;
+  // Nothing is stored if an operator has deleted or replaced the record meanwhile.
+  if (!(await Mint.storeRecord(mint, resealed, value))) return;
   mint.log.operation({
-    event: "request-dropped",
+    event: "record-resealed",
     level: "info",
-    detail: "a request for an intermediate has its answer",
+    record: kind,
+    detail: "a record is sealed with the newest KEK now",
     authority: id,
   });
 }
 
-async function reseal(mint: Mint, record: StoredRecord): Promise<void> {
-  const resealed = await resealRecord(mint, record);
-  if (!resealed) return;
-  // Nothing is stored if an operator has deleted or replaced the record meanwhile.
-  if (!(await Mint.storeRecord(mint, resealed, record.value))) return;
-  mint.log.operation({
-    event: "record-resealed",
-    level: "info",
-    record: record.kind,
-    detail: "a record is sealed with the newest KEK now",
-    authority: record.id,
-  });
-}
-
-async function resealRecord(
-  mint: Mint,
-  { kind, id, value }: StoredRecord,
-): Promise<StoredRecord | undefined> {
-  if (kind === "authority") return AuthorityRecord.reseal({ kind, id, value }, mint);
-  if (kind === "request" || kind === "tokenKey")
-    return KeyedStatement.reseal(kind, { kind, id, value }, mint);
-  return Statement.reseal({ kind, id, value }, mint);
-}
-
-const causeDetails: Readonly<
-  Record<Exclude<Extract<RotationStep, { act: "mint" }>["cause"], "due">, string>
-> = {
-  overdue:
-    "the successor comes too late for every verifier to know its root before it signs: the cron did not run for long",
-  taint:
-    "a taint leaves too little time for every verifier to know the successor's root before it signs",
-};
+/** The events of successors that come too late. */
+const lateCauses = {
+  overdue: {
+    event: "rotation-overdue",
+    detail:
+      "the successor comes too late for every verifier to know its root before it signs: the cron did not run for long",
+  },
+  taint: {
+    event: "emergency-rotation",
+    detail:
+      "a taint leaves too little time for every verifier to know the successor's root before it signs",
+  },
+} as const;
 
 function logCause(
   { log }: Mint,
-  cause: Extract<RotationStep, { act: "mint" }>["cause"],
+  cause: keyof typeof lateCauses | "due",
   { signsFrom }: Schedule,
 ): void {
   if (cause === "due") return;
-  log.operation({
-    event: cause === "overdue" ? "rotation-overdue" : "emergency-rotation",
-    level: "error",
-    detail: causeDetails[cause],
-    signsFrom: signsFrom.toISOString(),
-  });
+  const { event, detail } = lateCauses[cause];
+  log.operation({ event, level: "error", detail, signsFrom: signsFrom.toISOString() });
 }
 
 /** Logs the tainted authorities that verifiers still trust. Every run repeats that while it is so. */
@@ -207,17 +199,8 @@ function logExposures({ log }: Mint, opened: OpenedStore, now: Date): void {
   }
 }
 
-/** The stores in which this process has seen an authority. */
+/** The stores in which this process has seen an authority. One that was emptied on its inception date gets no new CA. */
 const founded = new WeakSet<AuthorityStore>();
-
-/**
- * Founds a CA by {@link foundIfEmpty}, unless this process has seen an authority in the store: a store that was
- * emptied on its inception date gets no new CA.
- */
-async function foundUnlessLost(mint: Mint, now: Date): Promise<void> {
-  if (!founded.has(mint.store)) return foundIfEmpty(mint, now);
-  throw new Error("the store held authorities and holds none now: restore a backup");
-}
 
 /**
  * Creates the first authority of an empty store. With `AUTHORITY_ROOT = "upstream"` the upstream CA signs its
@@ -244,9 +227,4 @@ export async function foundIfEmpty(mint: Mint, now: Date): Promise<void> {
     );
   }
   await Rotation.found(mint, now);
-}
-
-/** The schedule of the first authority in the store. */
-function inceptionSchedule({ joinsMesh, phaseLengths }: Mint, now: Date): Schedule {
-  return (joinsMesh ? Schedule.joining : Schedule.first)(phaseLengths, now);
 }

@@ -2,7 +2,6 @@ import { armor, Decrypter, Encrypter } from "age-encryption";
 import * as z from "zod/mini";
 import { Mint } from "../../../ca/mint.ts";
 import { AuthorityRecord } from "../../../custody/authority-record.ts";
-import { KeyedStatement } from "../../../custody/keyed-statement.ts";
 import { Fields } from "../../../custody/record-fields.ts";
 import {
   type RecordKind,
@@ -10,6 +9,7 @@ import {
   type Statements,
   statementKinds,
 } from "../../../custody/record-kinds.ts";
+import { KeyedStatement } from "../../../custody/statement.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { JsonBounds, jsonIn } from "../../../foundation/json.ts";
 import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
