@@ -97,23 +97,11 @@ export function issuingFallback<I extends DescMessage, O extends DescMessage>(
   };
 }
 
-/** The longest that one step of a call may take, whatever deadline the caller sets. */
-const maximumStepMilliseconds = 30_000;
-
 async function runTimedStep<T>(
-  context: HandlerContext,
+  { signal, values }: HandlerContext,
   work: (call: Call) => Promise<T>,
 ): Promise<T> {
-  const deadline = new Deadline(context.signal, maximumStepMilliseconds);
-  try {
-    return await runStep(callOf(context), deadline, work);
-  } finally {
-    deadline.end();
-  }
-}
-
-function callOf({ values }: HandlerContext): Call {
   const call = values.get(callKey);
   if (!call) throw new Error("a call without its context");
-  return call;
+  return Deadline.within(signal, (deadline) => runStep(call, deadline, work));
 }

@@ -13,13 +13,9 @@ export const RequestBody = {
    * @param signal Aborted when the caller has hung up or its deadline has passed.
    * @throws ConnectError DeadlineExceeded.
    */
-  async inTime(body: Promise<Uint8Array>, signal: AbortSignal): Promise<Uint8Array> {
-    const deadline = new Deadline(signal, bodyMilliseconds);
-    try {
-      return await deadline.wait(body, RequestBody.tooSlow);
-    } finally {
-      deadline.end();
-    }
+  inTime(body: Promise<Uint8Array>, signal: AbortSignal): Promise<Uint8Array> {
+    const arrival = (deadline: Deadline) => deadline.wait(body, RequestBody.tooSlow);
+    return Deadline.within(signal, arrival, bodyMilliseconds);
   },
 
   /** Whether a request of this content type is native gRPC, which needs trailers. */

@@ -5,13 +5,12 @@ import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { toConnectError } from "./connect-error.ts";
 import { Deadline } from "./deadline.ts";
-import { audited, auditFailure, type Call } from "./internal/audited-call.ts";
+import { audited, auditFailure, type Call, type CallPath } from "./internal/audited-call.ts";
 import { authenticate, tokenFor } from "./internal/issuing-calls.ts";
 import { RequestBody } from "./request-body.ts";
 import type { RpcRequest, RpcResponse, RpcService } from "./rpc.ts";
 import { retryAfterOf } from "./unary-call.ts";
 
-const maximumMilliseconds = 30_000;
 const maximumFields = 32;
 const ampersand = 0x26;
 
@@ -45,17 +44,9 @@ class ExchangeRefusal extends Error {
  * authenticates the caller. Client certificates are ignored, and all headers but `clusterid`.
  */
 export function createTokenExchange(ca: CertificateAuthority): RpcService {
-  return audited(
-    ca,
-    async (request, call) => {
-      try {
-        return await exchange(ca, request, call);
-      } catch (error) {
-        return refusalOf(error, call);
-      }
-    },
-    "create-token",
-  );
+  const answer: CallPath = (request, call) =>
+    exchange(ca, request, call).catch((error) => refusalOf(error, call));
+  return audited(ca, answer, "create-token");
 }
 
 async function exchange(
@@ -65,7 +56,6 @@ async function exchange(
 ): Promise<RpcResponse> {
   const { subjectToken, audiences } = readForm(await formOf(request));
   const own: Call = { ...call, peer: {} };
-  const deadline = new Deadline(request.signal, maximumMilliseconds);
   const issue = async (): Promise<RpcResponse> => {
     await authenticate(ca, own, bearing(subjectToken, request.header));
     const asked = { audiences, requestedSeconds: 0n, spiffeId: "" };
@@ -77,15 +67,8 @@ async function exchange(
       expires_in: Math.floor((expiresAt.getTime() - call.now.getTime()) / 1000),
     });
   };
-  try {
-    return await deadline.wait(issue(), abandoned);
-  } finally {
-    deadline.end();
-  }
+  return Deadline.within(request.signal, (deadline) => deadline.wait(issue()));
 }
-
-const abandoned = (): CaError =>
-  new CaError({ reason: "request-abandoned" }, "the caller has hung up, or its time is up");
 
 async function formOf({ method, header, body, signal }: RpcRequest): Promise<URLSearchParams> {
   const [type = ""] = (header.get("content-type") ?? "").split(";", 1);

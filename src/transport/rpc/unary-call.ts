@@ -6,9 +6,6 @@ import { requireFewValues } from "./internal/message-bound.ts";
 import { RequestBody } from "./request-body.ts";
 import type { RpcRequest } from "./rpc.ts";
 
-/** The longest that a call may take, whatever deadline the caller sets. */
-const maximumCallMilliseconds = 30_000;
-
 /** A unary call as a method sees it. */
 export interface UnaryCall {
   readonly header: HeaderFields;
@@ -38,14 +35,10 @@ export async function answerUnary(
   messageIn: (body: Uint8Array) => Uint8Array,
 ): Promise<Uint8Array> {
   const { signal, end } = withDeadline(gone, timeoutMs);
-  const deadline = new Deadline(signal, maximumCallMilliseconds);
-  const message = async () => messageIn(await deadline.wait(body(), RequestBody.tooSlow));
-  try {
-    return await method({ header, signal, deadline, timeoutMs, message });
-  } finally {
-    deadline.end();
-    end();
-  }
+  return Deadline.within(signal, (deadline) => {
+    const message = async () => messageIn(await deadline.wait(body(), RequestBody.tooSlow));
+    return method({ header, signal, deadline, timeoutMs, message });
+  }).finally(end);
 }
 
 /**

@@ -132,13 +132,9 @@ export async function runStep<T>(
   work: (call: Call) => Promise<T>,
 ): Promise<T> {
   try {
-    return await deadline.wait(work(call), abandoned);
+    return await deadline.wait(work(call));
   } catch (error) {
     auditFailure(call.audit, error);
     throw error instanceof CaError ? toConnectError(error.refusal, call.now) : error;
   }
-}
-
-function abandoned(): CaError {
-  return new CaError({ reason: "request-abandoned" }, "the caller has hung up, or its time is up");
 }
