@@ -1,6 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { codeToHttpStatus, errorToJsonBytes } from "@connectrpc/connect/protocol-connect";
-import { type AnswerFields, CallTimeout } from "../../foundation/headers.ts";
+import { type AnswerFields, CallTimeout, type HeaderFields } from "../../foundation/headers.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import {
   compressedFlag,
@@ -8,7 +8,6 @@ import {
   isPlainFrame,
   parseFrames,
   requireStrictFrames,
-  toFrame,
   toFrames,
   trailersFlag,
 } from "./grpc-frames.ts";
@@ -26,29 +25,35 @@ export function fastPathFor(
   request: RpcRequest,
   { hasTrailers }: HttpAbilities,
 ): FastPath | undefined {
-  if (isGrpcWebUnary(request)) return answerGrpcWeb;
-  if (isConnectUnary(request)) return answerConnect;
-  return hasTrailers && isGrpcUnary(request) ? answerGrpc : undefined;
+  const { method, header } = request;
+  if (method !== "POST") return undefined;
+  switch (header.get("content-type")) {
+    case "application/grpc-web":
+    case webType:
+      return isPlainGrpc(header) ? answerGrpcWeb : undefined;
+    case protobuf:
+      return isPlainConnect(header) ? answerConnect : undefined;
+    case "application/grpc":
+    case "application/grpc+proto":
+      return hasTrailers && isPlainGrpc(header) ? answerGrpc : undefined;
+    default:
+      return undefined;
+  }
 }
 
 const protobuf = "application/proto";
 const json = "application/json";
 const connectTimeout = "connect-timeout-ms";
 
-/**
- * Whether this is a unary call of Connect as gateways and agents send it: in protobuf, not compressed
- * (Connect protocol, Unary-Request).
- */
-function isConnectUnary({ method, header }: RpcRequest): boolean {
+/** Whether a call of Connect is not compressed (Connect protocol, Unary-Request). Gateways and agents send it so. */
+function isPlainConnect(header: HeaderFields): boolean {
   return (
-    method === "POST" &&
-    header.get("content-type") === protobuf &&
     (header.get("content-encoding") ?? "identity") === "identity" &&
     CallTimeout.parseConnect(header.get(connectTimeout) ?? "0") !== undefined
   );
 }
 
-/** Answers a call that {@link isConnectUnary} recognises (Connect protocol, Unary-Response). */
+/** Answers a unary call of Connect in protobuf (Connect protocol, Unary-Response). */
 async function answerConnect(request: RpcRequest, method: UnaryMethod): Promise<RpcResponse> {
   try {
     const timeoutMs = CallTimeout.parseConnect(request.header.get(connectTimeout) ?? "");
@@ -69,50 +74,31 @@ function response(status: number, fields: AnswerFields, octets: Uint8Array): Rpc
 const grpcTimeout = "grpc-timeout";
 const webType = "application/grpc-web+proto";
 
-/** Whether this is native gRPC as Istio's clients send it: in protobuf, not compressed (gRPC over HTTP/2, Requests). */
-function isGrpcUnary(request: RpcRequest): boolean {
-  const contentType = request.header.get("content-type");
+/** Whether a call of gRPC or gRPC-Web is not compressed (gRPC over HTTP/2, Requests). Istio's clients send it so. */
+function isPlainGrpc(header: HeaderFields): boolean {
   return (
-    (contentType === "application/grpc" || contentType === "application/grpc+proto") &&
-    isPlain(request)
-  );
-}
-
-/**
- * Whether this is gRPC-Web as Cloudflare's edge makes it of native gRPC: in protobuf, neither compressed
- * nor in base64 (gRPC-Web, Protocol differences).
- */
-function isGrpcWebUnary(request: RpcRequest): boolean {
-  const contentType = request.header.get("content-type");
-  return (contentType === "application/grpc-web" || contentType === webType) && isPlain(request);
-}
-
-function isPlain({ method, header }: RpcRequest): boolean {
-  return (
-    method === "POST" &&
     (header.get("grpc-encoding") ?? "identity") === "identity" &&
     CallTimeout.parseGrpc(header.get(grpcTimeout) ?? "0S") !== undefined
   );
 }
 
-/** Answers a call that {@link isGrpcUnary} recognises (gRPC over HTTP/2, Responses). */
+/** Answers native gRPC in protobuf (gRPC over HTTP/2, Responses). */
 async function answerGrpc(request: RpcRequest, method: UnaryMethod): Promise<RpcResponse> {
   const header = { "content-type": request.header.get("content-type") ?? "" };
   try {
     const message = await answerFrame(request, method, compressedFlag);
     const trailer = { "grpc-status": "0" };
-    return { status: 200, header, octets: toFrame(message), trailer };
+    return { status: 200, header, octets: toFrames([0, message]), trailer };
   } catch (error) {
-    return {
-      status: 200,
-      header,
-      octets: noMessage,
-      trailer: statusOf(error, percentEncoded),
-    };
+    const trailer = statusOf(error, percentEncoded);
+    return { status: 200, header, octets: new Uint8Array(), trailer };
   }
 }
 
-/** Answers a call that {@link isGrpcWebUnary} recognises: the trailers are the last frame of the body. */
+/**
+ * Answers gRPC-Web in protobuf, as Cloudflare's edge makes it of native gRPC. The trailers are the last frame of the
+ * body (gRPC-Web, Protocol differences).
+ */
 async function answerGrpcWeb(request: RpcRequest, method: UnaryMethod): Promise<RpcResponse> {
   const header = { "content-type": webType };
   try {
@@ -124,8 +110,6 @@ async function answerGrpcWeb(request: RpcRequest, method: UnaryMethod): Promise<
     return { status: 200, header, octets: toFrames([trailersFlag, trailers]) };
   }
 }
-
-const noMessage: Bytes = new Uint8Array();
 
 const trailerLines = (trailers: Readonly<Record<string, string>>): Uint8Array => {
   const lines = Object.entries(trailers).map(([name, value]) => `${name}: ${value}\r\n`);

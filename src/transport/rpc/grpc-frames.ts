@@ -18,6 +18,19 @@ export function isPlainFrame(body: Uint8Array): boolean {
   return view.getUint8(0) === 0 && view.getUint32(1) === body.length - frameHeadOctets;
 }
 
+/** Finds the frames of a body: their flags, and where their messages are. The last may end beyond the body. */
+export function* framesIn(
+  body: Uint8Array,
+): Generator<{ readonly flags: number; readonly start: number; readonly end: number }> {
+  const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
+  for (let at = 0; at + frameHeadOctets <= body.length; ) {
+    const start = at + frameHeadOctets;
+    const end = start + view.getUint32(at + 1);
+    yield { flags: view.getUint8(at), start, end };
+    at = end;
+  }
+}
+
 /** One message of a body. */
 interface Frame {
   readonly flags: number;
@@ -30,36 +43,25 @@ interface Frame {
  * @throws ConnectError ResourceExhausted for a message beyond the limit, InvalidArgument for a part of a frame.
  */
 export function parseFrames(body: Uint8Array): Frame[] {
-  const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   const frames: Frame[] = [];
-  for (let at = 0; at < body.length; ) {
-    const start = at + frameHeadOctets;
-    const length = start <= body.length ? view.getUint32(at + 1) : 0;
-    if (length > RequestBody.maximumOctets) throw RequestBody.tooLarge();
-    const end = start + length;
+  let read = 0;
+  for (const { flags, start, end } of framesIn(body)) {
+    if (end - start > RequestBody.maximumOctets) throw RequestBody.tooLarge();
     if (end > body.length) throw halfAFrame();
-    frames.push({ flags: view.getUint8(at), message: body.subarray(start, end) });
-    at = end;
+    frames.push({ flags, message: body.subarray(start, end) });
+    read = end;
   }
+  if (read < body.length) throw halfAFrame();
   return frames;
 }
 
 /** The first message of a body if it is complete, whatever comes after it; else `undefined`. */
 export function firstMessageIn(body: Uint8Array): Uint8Array | undefined {
-  const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
-  for (let at = 0; at + frameHeadOctets <= body.length; ) {
-    const start = at + frameHeadOctets;
-    const end = start + view.getUint32(at + 1);
-    const isMessage = (view.getUint8(at) & trailersFlag) === 0;
-    if (isMessage) return end <= body.length ? body.subarray(start, end) : undefined;
-    at = end;
+  for (const { flags, start, end } of framesIn(body)) {
+    if (flags & trailersFlag) continue;
+    return end <= body.length ? body.subarray(start, end) : undefined;
   }
   return undefined;
-}
-
-/** A message in a frame of its own, not compressed. */
-export function toFrame(message: Uint8Array): Bytes {
-  return toFrames([0, message]);
 }
 
 /** A body of frames, each with its flags. */
@@ -87,15 +89,10 @@ export function toFrames(
  * @throws ConnectError Internal for a flag, InvalidArgument for a head alone.
  */
 export function requireStrictFrames(body: Uint8Array, known: number): void {
-  const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
-  for (let at = 0; at + frameHeadOctets <= body.length; ) {
-    if (view.getUint8(at) & ~known) {
-      throw new ConnectError("a frame has reserved flags", Code.Internal);
-    }
-    const length = view.getUint32(at + 1);
-    at += frameHeadOctets;
-    if (at === body.length && length > 0 && length <= RequestBody.maximumOctets) throw halfAFrame();
-    at += length;
+  for (const { flags, start, end } of framesIn(body)) {
+    if (flags & ~known) throw new ConnectError("a frame has reserved flags", Code.Internal);
+    const isHeadAlone = start === body.length && end > start;
+    if (isHeadAlone && end - start <= RequestBody.maximumOctets) throw halfAFrame();
   }
 }
 

@@ -1,6 +1,6 @@
 import { Code } from "@connectrpc/connect";
 import { codeFromHttpStatus, codeFromString } from "@connectrpc/connect/protocol-connect";
-import { frameHeadOctets, trailersFlag } from "./grpc-frames.ts";
+import { framesIn, trailersFlag } from "./grpc-frames.ts";
 import type { RpcResponse } from "./rpc.ts";
 
 /** The status code of an answer, from wherever its protocol puts it; `undefined` for success. */
@@ -22,14 +22,10 @@ function knownCode(text: string): Code {
 /** gRPC-Web puts the trailers into the last frame of the body. */
 function statusInTrailerFrame({ header, octets }: RpcResponse): string | undefined {
   if (!header["content-type"]?.startsWith("application/grpc-web")) return undefined;
-  const view = new DataView(octets.buffer, octets.byteOffset, octets.length);
-  for (let at = 0; at + frameHeadOctets <= octets.length; ) {
-    const end = at + frameHeadOctets + view.getUint32(at + 1);
-    if (view.getUint8(at) & trailersFlag) {
-      const text = new TextDecoder().decode(octets.subarray(at + frameHeadOctets, end));
-      return /^grpc-status: ?(\d+)/m.exec(text)?.[1];
-    }
-    at = end;
+  for (const { flags, start, end } of framesIn(octets)) {
+    if ((flags & trailersFlag) === 0) continue;
+    const text = new TextDecoder().decode(octets.subarray(start, end));
+    return /^grpc-status: ?(\d+)/m.exec(text)?.[1];
   }
   return undefined;
 }
