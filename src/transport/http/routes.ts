@@ -7,7 +7,7 @@ import { CaError, messageOf } from "../../foundation/errors.ts";
 import type { Readiness } from "../../foundation/events.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { createCertificateService, createJwtSvidService } from "../rpc/certificate-service.ts";
-import { newAudit } from "../rpc/internal/audited-call.ts";
+import { newAudit } from "../rpc/internal/issuing-calls.ts";
 import { RequestBody, requestBody } from "../rpc/request-body.ts";
 import { Peer, type RpcRequest, type RpcResponse, type RpcService } from "../rpc/rpc.ts";
 import { createTokenExchange } from "../rpc/token-exchange.ts";

@@ -14,9 +14,11 @@ import type { CertificateAuthority } from "../certificate-authority.ts";
 import { Deadline } from "./deadline.ts";
 import { createFallback } from "./fallback.ts";
 import { fastPathFor } from "./fast-path.ts";
-import { audited, type Call, type CallPath } from "./internal/audited-call.ts";
 import {
+  audited,
   authenticate,
+  type Call,
+  type CallPath,
   createCertificate,
   createJwtSvid,
   runStep,

@@ -5,8 +5,14 @@ import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { toConnectError } from "./connect-error.ts";
 import { Deadline } from "./deadline.ts";
-import { audited, auditFailure, type Call, type CallPath } from "./internal/audited-call.ts";
-import { authenticate, tokenFor } from "./internal/issuing-calls.ts";
+import {
+  audited,
+  auditFailure,
+  authenticate,
+  type Call,
+  type CallPath,
+  tokenFor,
+} from "./internal/issuing-calls.ts";
 import { RequestBody } from "./request-body.ts";
 import type { RpcRequest, RpcResponse, RpcService } from "./rpc.ts";
 import { retryAfterOf } from "./unary-call.ts";

@@ -7,8 +7,7 @@ import {
   createCertificateService,
   issuingFallback,
 } from "../../../src/transport/rpc/certificate-service.ts";
-import { audited } from "../../../src/transport/rpc/internal/audited-call.ts";
-import { createCertificate } from "../../../src/transport/rpc/internal/issuing-calls.ts";
+import { audited, createCertificate } from "../../../src/transport/rpc/internal/issuing-calls.ts";
 import type { RpcRequest, RpcResponse, RpcService } from "../../../src/transport/rpc/rpc.ts";
 import { statusCodeOf } from "../../../src/transport/rpc/status-code.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";

@@ -10,8 +10,10 @@ import {
   issuingFallback,
 } from "../../../../src/transport/rpc/certificate-service.ts";
 import { fastPathFor } from "../../../../src/transport/rpc/fast-path.ts";
-import { audited } from "../../../../src/transport/rpc/internal/audited-call.ts";
-import { createCertificate } from "../../../../src/transport/rpc/internal/issuing-calls.ts";
+import {
+  audited,
+  createCertificate,
+} from "../../../../src/transport/rpc/internal/issuing-calls.ts";
 import type { RpcRequest, RpcService } from "../../../../src/transport/rpc/rpc.ts";
 import { issuers, issuerTables, origin, rpcPath } from "../../../contract/service-under-test.ts";
 import type { RunningCa } from "../../../testkit/ca/running-ca.ts";
