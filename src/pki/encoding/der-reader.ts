@@ -92,6 +92,13 @@ export class DerReader {
     return new DerReader(this.#bytes, start, this.#position);
   }
 
+  /** {@link enter} for the only element that is left. @throws DerError also if bytes come after it. */
+  enterLast(tag: number): DerReader {
+    const content = this.enter(tag);
+    this.finish();
+    return content;
+  }
+
   /** Reads a BIT STRING, and returns its octets. @throws DerError for one with unused bits. */
   bitStringOctets(): Bytes {
     const start = this.#contentStart(Tag.bitString);

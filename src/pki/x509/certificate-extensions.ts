@@ -84,10 +84,7 @@ export const noExtensions: CertificateExtensions = nothingFound();
  *   FALSE, which DER leaves out (X.690 §11.5).
  */
 export function readExtensions(fields: DerReader): CertificateExtensions {
-  const wrapper = fields.enter(Tag.contextConstructed(3));
-  const list = wrapper.enter(Tag.sequence);
-  wrapper.finish();
-  return readExtensionList(list);
+  return readExtensionList(fields.enter(Tag.contextConstructed(3)).enterLast(Tag.sequence));
 }
 
 /** Like {@link readExtensions}, for the content of an Extensions alone, as in a request. @throws DerError as there. */

@@ -81,9 +81,7 @@ function parseRequest(pem: string, dsaEncoding: DsaEncoding): SignedRequest {
 }
 
 function readRequest(der: Bytes, dsaEncoding: DsaEncoding): SignedRequest {
-  const outer = new DerReader(der);
-  const fields = outer.enter(Tag.sequence);
-  outer.finish();
+  const fields = new DerReader(der).enterLast(Tag.sequence);
   const signedBytes = fields.element(Tag.sequence);
   const identifier = fields.fork();
   fields.skip(Tag.sequence);

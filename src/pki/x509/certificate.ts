@@ -50,9 +50,7 @@ export const Certificate = {
    * @throws DerError for anything else.
    */
   parse(der: Bytes): Certificate {
-    const outer = new DerReader(der);
-    const fields = outer.enter(Tag.sequence);
-    outer.finish();
+    const fields = new DerReader(der).enterLast(Tag.sequence);
     const signedBytes = fields.element(Tag.sequence);
     const toBeSigned = parseToBeSigned(signedBytes);
     const algorithm = fields.element(Tag.sequence);
@@ -77,9 +75,7 @@ export const Certificate = {
  * @throws DerError for anything else.
  */
 export function parseToBeSigned(der: Bytes): ToBeSigned {
-  const outer = new DerReader(der);
-  const fields = outer.enter(Tag.sequence);
-  outer.finish();
+  const fields = new DerReader(der).enterLast(Tag.sequence);
   // DER leaves out the default, version 1, so the serial number comes first (X.690 §11.5).
   const version = fields.nextIs(Tag.integer) ? 1 : 3;
   if (version === 3) fields.literal(version3);

@@ -35,13 +35,9 @@ export function readRequestedExtensions(pem: string): RequestedExtensions {
   info.skip(Tag.sequence);
   const attributes = info.enter(Tag.contextConstructed(0));
   if (attributes.isDone) return namesIn([], false);
-  const attribute = attributes.enter(Tag.sequence);
-  attributes.finish();
+  const attribute = attributes.enterLast(Tag.sequence);
   attribute.literal(extensionRequest);
-  const values = attribute.enter(Tag.set);
-  attribute.finish();
-  const list = values.enter(Tag.sequence);
-  values.finish();
+  const list = attribute.enterLast(Tag.set).enterLast(Tag.sequence);
   const { keyUsage, extKeyUsage, basicConstraints, subjectAltName, ...others } =
     readExtensionList(list);
   const isOfTlsPeer =

@@ -52,9 +52,7 @@ export const SubjectPublicKey = {
    * @throws CaError `subject-key-unacceptable` for a key that the policy does not allow.
    */
   parse(spki: Bytes): SubjectPublicKey {
-    const reader = new DerReader(spki);
-    const fields = reader.enter(Tag.sequence);
-    reader.finish();
+    const fields = new DerReader(spki).enterLast(Tag.sequence);
     const identifier = fields.fork();
     fields.skip(Tag.sequence);
     const keyOctets = fields.bitStringOctets();
@@ -124,9 +122,7 @@ function uncompressedPoint(coordinateOctets: number): KeyForm {
 }
 
 function rsaPublicKey(octets: Bytes): SubjectKeyFault | undefined {
-  const reader = new DerReader(octets);
-  const integers = reader.enter(Tag.sequence);
-  reader.finish();
+  const integers = new DerReader(octets).enterLast(Tag.sequence);
   const modulus = integers.unsignedInteger();
   const exponent = integers.unsignedInteger();
   integers.finish();

@@ -34,9 +34,7 @@ export const Crl = {
    * @throws DerError for anything else.
    */
   parse(der: Bytes): Crl {
-    const outer = new DerReader(der);
-    const fields = outer.enter(Tag.sequence);
-    outer.finish();
+    const fields = new DerReader(der).enterLast(Tag.sequence);
     const signedBytes = fields.element(Tag.sequence);
     const algorithm = fields.element(Tag.sequence);
     const signature = fields.bitStringOctets();
@@ -122,9 +120,7 @@ const noExtensions: CrlExtensions = {
 };
 
 function readCrlExtensions(list: DerReader): CrlExtensions {
-  const wrapper = list.enter(Tag.contextConstructed(0));
-  const extensions = wrapper.enter(Tag.sequence);
-  wrapper.finish();
+  const extensions = list.enter(Tag.contextConstructed(0)).enterLast(Tag.sequence);
   let found = noExtensions;
   while (!extensions.isDone) {
     const { oid, isCritical, value } = nextExtension(extensions);
@@ -145,8 +141,7 @@ function readNumber(value: DerReader): bigint {
 }
 
 function readKeyIdentifier(value: DerReader): Bytes | undefined {
-  const fields = value.enter(Tag.sequence);
-  value.finish();
+  const fields = value.enterLast(Tag.sequence);
   const tag = Tag.contextPrimitive(0);
   return fields.nextIs(tag) ? fields.content(tag) : undefined;
 }

@@ -100,9 +100,7 @@ const version2 = Hex.parseLiteral("020101");
 const enumerated = 0x0a;
 
 function readLinted(toBeSigned: Bytes, intent: CrlIntent): LintedCrl {
-  const outer = new DerReader(toBeSigned);
-  const fields = outer.enter(Tag.sequence);
-  outer.finish();
+  const fields = new DerReader(toBeSigned).enterLast(Tag.sequence);
   fields.literal(version2);
   const hasSignersAlgorithm = Bytes.equal(
     fields.element(Tag.sequence),
@@ -112,10 +110,7 @@ function readLinted(toBeSigned: Bytes, intent: CrlIntent): LintedCrl {
   const thisUpdate = readTime(fields);
   const nextUpdate = readTime(fields);
   const hasIntendedEntries = readEntries(fields, intent);
-  const wrapper = fields.enter(Tag.contextConstructed(0));
-  fields.finish();
-  const extensions = wrapper.enter(Tag.sequence);
-  wrapper.finish();
+  const extensions = fields.enterLast(Tag.contextConstructed(0)).enterLast(Tag.sequence);
   const keyIdentifier = extensionValue(extensions, Oid.authorityKeyIdentifier).enter(Tag.sequence);
   const own = intent.issuer.keyIdentifier;
   const hasKeyIdentifier =

@@ -50,9 +50,7 @@ export const IdentityProof = {
    * @throws DerError for another form.
    */
   read({ value }: Extension): IdentityProof {
-    const reader = value.fork();
-    const fields = reader.enter(Tag.sequence);
-    reader.finish();
+    const fields = value.fork().enterLast(Tag.sequence);
     const provedAt = new Date(readGeneralizedTime(fields));
     const issuer = fields.content(Tag.octetString);
     const isImpersonated = readBoolean(fields);

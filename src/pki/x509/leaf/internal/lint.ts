@@ -169,9 +169,7 @@ function keepsAuthorityKeyIdentifier({ extensions }: Linted, intent: Intent): bo
   const extension = extensions.authorityKeyIdentifier;
   if (intent.kind === "authority") return extension === undefined;
   if (!extension || extension.isCritical || !intent.issuer.keyIdentifier) return false;
-  const reader = extension.value.fork();
-  const fields = reader.enter(Tag.sequence);
-  reader.finish();
+  const fields = extension.value.fork().enterLast(Tag.sequence);
   const isIssuers = fields.contentIs(Tag.contextPrimitive(0), intent.issuer.keyIdentifier);
   return isIssuers && fields.isDone;
 }

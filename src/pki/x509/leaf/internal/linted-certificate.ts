@@ -66,9 +66,7 @@ export const emptySequence: Bytes = Hex.parseLiteral("3000");
  * @throws DerError for anything but a TBSCertificate of version 3 with a key usage and alternative names.
  */
 export function readLinted(toBeSigned: Bytes, intent: Intent): Linted {
-  const outer = new DerReader(toBeSigned);
-  const fields = outer.enter(Tag.sequence);
-  outer.finish();
+  const fields = new DerReader(toBeSigned).enterLast(Tag.sequence);
   fields.literal(version3);
   const serialNumber = fields.enter(Tag.integer);
   const serialOctets = serialNumber.length;
@@ -114,8 +112,7 @@ function isNext(fields: DerReader, expected: Bytes): boolean {
 function readKeyUsage(extensions: CertificateExtensions): number {
   const reader = extensions.keyUsage?.value.fork();
   if (!reader) throw new DerError("no key usage");
-  const content = reader.enter(Tag.bitString);
-  reader.finish();
+  const content = reader.enterLast(Tag.bitString);
   const unusedBits = content.octet();
   const bits = content.octet();
   const lowestBit = bits & -bits;
@@ -130,8 +127,7 @@ function hasOnlyNames(extensions: CertificateExtensions, intent: Intent): boolea
   const { kind, spiffeId, dnsNames = [] } = intent;
   const reader = extensions.subjectAltName?.value.fork();
   if (!reader) throw new DerError("no subject alternative name");
-  const names = reader.enter(Tag.sequence);
-  reader.finish();
+  const names = reader.enterLast(Tag.sequence);
   if (names.isDone) return false;
   if (kind !== "serving" && !isName(names, uriName, spiffeId)) return false;
   const isEndEntity = kind === "serving" || kind === "leaf";
