@@ -121,9 +121,7 @@ async function isAsGood(held: Crl, { crl, issuer }: OwnCrl, now: Date): Promise<
     (held.number ?? 0n) > (crl.number ?? 0n) &&
     Crl.isCurrentAt(held, addSeconds(now, marginSeconds));
   if (!isSame && !isNewer) return false;
-  const { signatureAlgorithm, signedBytes, signature } = held;
-  const signed = { toBeSigned: { signatureAlgorithm }, signedBytes, signature };
-  return isSignedByKey(signed, SubjectPublicKey.parse(issuer.toBeSigned.spki));
+  return isSignedByKey(held, SubjectPublicKey.parse(issuer.toBeSigned.spki));
 }
 
 /** Parses CRLs as this CA writes them; empty for any other text. */

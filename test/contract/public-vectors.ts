@@ -95,20 +95,18 @@ function waysOf(file: string, providers: readonly CryptoProvider[]): readonly Ve
     ];
   }
   const signatureAlgorithm = identifierOf(file);
-  const structure = (signedBytes: Bytes, signature: Bytes) => ({
-    toBeSigned: { signatureAlgorithm },
-    signedBytes,
-    signature,
-  });
   const byKey = refusing(async (key, message, signature) =>
-    isSignedByKey(structure(message, signature), SubjectPublicKey.parse(key)),
+    isSignedByKey(
+      { signedBytes: message, signatureAlgorithm, signature },
+      SubjectPublicKey.parse(key),
+    ),
   );
   // Only a path to a root of somebody else may have PSS.
   if (file.startsWith("rsa_pss")) return [byKey];
   const withProvider = (provider: CryptoProvider): Verify =>
     refusing(async (key, message, signature) => {
-      const certificate = structure(message, signature) as Parameters<typeof isSignedWith>[0];
-      return isSignedWith(certificate, SubjectPublicKey.parse(key), provider);
+      const signed = { signedBytes: message, signatureAlgorithm, signature };
+      return isSignedWith(signed, SubjectPublicKey.parse(key), provider);
     });
   // For WebCrypto, both ways are one but for PSS.
   return [byKey, ...providers.filter((each) => each !== webCryptoProvider).map(withProvider)];

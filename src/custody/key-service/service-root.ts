@@ -166,9 +166,8 @@ function signingKeyOf(keys: readonly ServiceKey[], publicKey: SubjectPublicKey):
   const algorithm = SignatureAlgorithm.of(publicKey);
   const signWith = async (key: ServiceKey, bytes: Bytes): Promise<Bytes> => {
     const signature = await key.sign(bytes, algorithm);
-    const toBeSigned = { signatureAlgorithm: algorithm.identifier };
-    if (await isSignedByKey({ toBeSigned, signedBytes: bytes, signature }, publicKey))
-      return signature;
+    const signed = { signedBytes: bytes, signatureAlgorithm: algorithm.identifier, signature };
+    if (await isSignedByKey(signed, publicKey)) return signature;
     throw new KeyServiceError("signed with another key than the one of the root's certificate");
   };
   return {

@@ -12,7 +12,7 @@ import {
 import { fromX509Signature } from "../signature-reader.ts";
 import { prependX509Signature } from "../signature-writer.ts";
 import { webCryptoProvider } from "../web-crypto.ts";
-import type { Certificate } from "./certificate.ts";
+import type { Signed } from "./certificate.ts";
 import type { SubjectPublicKey } from "./subject-public-key.ts";
 
 /**
@@ -21,26 +21,17 @@ import type { SubjectPublicKey } from "./subject-public-key.ts";
  *
  * @throws DerError when an ECDSA signature is not two integers of at most the curve's size.
  */
-export const isSignedWith = (
-  structure: SignedStructure,
+export async function isSignedWith(
+  { signatureAlgorithm, signedBytes, signature }: Signed,
   key: SubjectPublicKey,
   cryptoProvider: CryptoProvider,
-): Promise<boolean> =>
-  isSignedBy(structure, key, signatureAlgorithms[key.algorithm], cryptoProvider);
-
-async function isSignedBy(
-  { toBeSigned, signedBytes, signature }: SignedStructure,
-  { spki }: SubjectPublicKey,
-  algorithms: readonly PathAlgorithm[],
-  cryptoProvider: CryptoProvider,
+  algorithms: readonly PathAlgorithm[] = signatureAlgorithms[key.algorithm],
 ): Promise<boolean> {
-  const algorithm = algorithms.find(({ identifier }) =>
-    Bytes.equal(identifier, toBeSigned.signatureAlgorithm),
-  );
+  const algorithm = algorithms.find((each) => Bytes.equal(each.identifier, signatureAlgorithm));
   if (!algorithm) return false;
   const octets = fromX509Signature(signature, algorithm, cryptoProvider.dsaEncoding);
   if (octets.length !== (algorithm.signatureOctets ?? octets.length)) return false;
-  return (await cryptoProvider.verify(spki, algorithm, octets, signedBytes)) === true;
+  return (await cryptoProvider.verify(key.spki, algorithm, octets, signedBytes)) === true;
 }
 
 type PathAlgorithm = Omit<SignatureAlgorithm, "name">;
@@ -68,32 +59,22 @@ const refused: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** The algorithm of a signature that verifiers refuse: its name or object identifier; else `undefined`. */
-export function refusedAlgorithmOf({
-  toBeSigned: { signatureAlgorithm },
-}: Certificate): string | undefined {
+export function refusedAlgorithmOf({ signatureAlgorithm }: Signed): string | undefined {
   const known = [...Object.values(signatureAlgorithms).flat(), ...pss];
   if (known.some(({ identifier }) => Bytes.equal(identifier, signatureAlgorithm))) return undefined;
   const oid = readObjectIdentifier(new DerReader(signatureAlgorithm).enter(Tag.sequence));
   return refused.get(oid) ?? oid;
 }
 
-/** A certificate, or another structure that is signed as one: a CRL. */
-interface SignedStructure extends Pick<Certificate, "signedBytes" | "signature"> {
-  readonly toBeSigned: Pick<Certificate["toBeSigned"], "signatureAlgorithm">;
-}
-
 /**
  * Whether a certificate is signed with this key. Unlike {@link isSignedWith} it accepts RSASSA-PSS, and a malformed
  * signature is `false`. It uses WebCrypto itself, because only paths to foreign roots have RSASSA-PSS, and they are rare.
  */
-export async function isSignedByKey(
-  structure: SignedStructure,
-  key: SubjectPublicKey,
-): Promise<boolean> {
+export async function isSignedByKey(signed: Signed, key: SubjectPublicKey): Promise<boolean> {
   const own = signatureAlgorithms[key.algorithm];
   const algorithms = key.algorithm === "RSA" ? [...own, ...pss] : own;
   try {
-    return await isSignedBy(structure, key, algorithms, webCryptoProvider);
+    return await isSignedWith(signed, key, webCryptoProvider, algorithms);
   } catch (error) {
     if (error instanceof DerError || error instanceof DOMException) return false;
     throw error;

@@ -1,6 +1,6 @@
 import { CaError } from "../../foundation/errors.ts";
 import type { CryptoProvider } from "../crypto-provider.ts";
-import type { Bytes } from "../encoding/bytes.ts";
+import { Bytes } from "../encoding/bytes.ts";
 import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
 import { Pem } from "../encoding/pem.ts";
 import {
@@ -9,6 +9,7 @@ import {
   signatureAlgorithms,
 } from "../signature-algorithm.ts";
 import { fromX509Signature } from "../signature-reader.ts";
+import { readSigned } from "./certificate.ts";
 import { version0 } from "./request-to-be-signed.ts";
 import { SubjectPublicKey } from "./subject-public-key.ts";
 
@@ -18,15 +19,6 @@ const maximumPemLength = 16 * 1024;
 /** The labels of a CSR in PEM. */
 export const requestLabels: readonly string[] = ["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"];
 const attributesTag = Tag.contextConstructed(0);
-
-interface SignedRequest {
-  readonly subjectPublicKey: SubjectPublicKey;
-  readonly signatureAlgorithm: SignatureAlgorithm;
-  /** The whole CertificationRequestInfo, which the signature covers. */
-  readonly signedBytes: Bytes;
-  /** The signature in the encoding that the crypto provider verifies. */
-  readonly signature: Bytes;
-}
 
 /** Parses CSRs (PKCS#10, RFC 2986). */
 export const CertificateSigningRequest = {
@@ -42,15 +34,14 @@ export const CertificateSigningRequest = {
    */
   async parse(pem: string, cryptoProvider: CryptoProvider): Promise<SubjectPublicKey> {
     const request = parseRequest(pem, cryptoProvider.dsaEncoding);
-    const { subjectPublicKey, signatureAlgorithm, signature, signedBytes } = request;
-    const { signatureOctets = signature.length } = signatureAlgorithm;
+    const { publicKey, algorithm, signature, signedBytes } = request;
+    const { signatureOctets = signature.length } = algorithm;
     if (signature.length !== signatureOctets) throw refuseSignature();
-    const { spki } = subjectPublicKey;
-    const isKeys = await cryptoProvider.verify(spki, signatureAlgorithm, signature, signedBytes);
+    const isKeys = await cryptoProvider.verify(publicKey.spki, algorithm, signature, signedBytes);
     // The key policy leaves one question to the import: whether the point is on its curve.
     if (isKeys === undefined) throw SubjectPublicKey.refuse("point");
     if (!isKeys) throw refuseSignature();
-    return subjectPublicKey;
+    return publicKey;
   },
 
   /**
@@ -69,7 +60,7 @@ function refuseSignature(): CaError {
   );
 }
 
-function parseRequest(pem: string, dsaEncoding: DsaEncoding): SignedRequest {
+function parseRequest(pem: string, dsaEncoding: DsaEncoding) {
   const der = pem.length <= maximumPemLength ? Pem.parse(pem, requestLabels) : undefined;
   if (!der) throw malformed("not one PEM block of a certificate signing request");
   try {
@@ -80,21 +71,12 @@ function parseRequest(pem: string, dsaEncoding: DsaEncoding): SignedRequest {
   }
 }
 
-function readRequest(der: Bytes, dsaEncoding: DsaEncoding): SignedRequest {
-  const fields = new DerReader(der).enterLast(Tag.sequence);
-  const signedBytes = fields.element(Tag.sequence);
-  const identifier = fields.fork();
-  fields.skip(Tag.sequence);
-  const signature = fields.bitStringOctets();
-  fields.finish();
-  const subjectPublicKey = readRequestInfo(signedBytes);
-  const signatureAlgorithm = acceptedAlgorithm(subjectPublicKey, identifier);
-  return {
-    subjectPublicKey,
-    signatureAlgorithm,
-    signedBytes,
-    signature: fromX509Signature(signature, signatureAlgorithm, dsaEncoding),
-  };
+function readRequest(der: Bytes, dsaEncoding: DsaEncoding) {
+  const { signedBytes, signatureAlgorithm, signature } = readSigned(der);
+  const publicKey = readRequestInfo(signedBytes);
+  const algorithm = acceptedAlgorithm(publicKey, signatureAlgorithm);
+  const octets = fromX509Signature(signature, algorithm, dsaEncoding);
+  return { publicKey, algorithm, signedBytes, signature: octets };
 }
 
 function readRequestInfo(der: Bytes): SubjectPublicKey {
@@ -108,10 +90,10 @@ function readRequestInfo(der: Bytes): SubjectPublicKey {
 }
 
 /** The algorithm that a CSR names. Refuses one with which keys of its kind may not sign here. */
-function acceptedAlgorithm(key: SubjectPublicKey, identifier: DerReader): SignatureAlgorithm {
+function acceptedAlgorithm(key: SubjectPublicKey, named: Bytes): SignatureAlgorithm {
   const accepted = signatureAlgorithms[key.algorithm].find(
-    ({ identifier: own, identifierWithoutNull = own }) =>
-      identifier.isAt(own) || identifier.isAt(identifierWithoutNull),
+    ({ identifier, identifierWithoutNull = identifier }) =>
+      Bytes.equal(named, identifier) || Bytes.equal(named, identifierWithoutNull),
   );
   if (accepted) return accepted;
   throw new CaError(

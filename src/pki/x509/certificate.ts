@@ -23,14 +23,20 @@ interface ToBeSigned {
   readonly extensions: CertificateExtensions;
 }
 
+/** A certificate, or another structure that is signed as one: a CRL, a CSR. Nobody has verified its signature. */
+export interface Signed {
+  /** The whole element that the signature covers. */
+  readonly signedBytes: Bytes;
+  /** The whole AlgorithmIdentifier. */
+  readonly signatureAlgorithm: Bytes;
+  /** The octets of the signature in the encoding of X.509. */
+  readonly signature: Bytes;
+}
+
 /** A certificate with the fields that issuing and publishing need. */
-export interface Certificate {
+export interface Certificate extends Signed {
   readonly der: Bytes;
   readonly toBeSigned: ToBeSigned;
-  /** The whole TBSCertificate, which the signature covers. */
-  readonly signedBytes: Bytes;
-  /** The octets of the signature in the encoding of X.509, unverified. */
-  readonly signature: Bytes;
 }
 
 /** A validity in milliseconds since 1970. */
@@ -50,16 +56,12 @@ export const Certificate = {
    * @throws DerError for anything else.
    */
   parse(der: Bytes): Certificate {
-    const fields = new DerReader(der).enterLast(Tag.sequence);
-    const signedBytes = fields.element(Tag.sequence);
-    const toBeSigned = parseToBeSigned(signedBytes);
-    const algorithm = fields.element(Tag.sequence);
-    const signature = fields.bitStringOctets();
-    fields.finish();
-    if (!Bytes.equal(algorithm, toBeSigned.signatureAlgorithm)) {
+    const signed = readSigned(der);
+    const toBeSigned = parseToBeSigned(signed.signedBytes);
+    if (!Bytes.equal(signed.signatureAlgorithm, toBeSigned.signatureAlgorithm)) {
       throw new DerError("the signature algorithm differs inside and outside (RFC 5280 §4.1.1.2)");
     }
-    return { der, toBeSigned, signedBytes, signature };
+    return { der, toBeSigned, ...signed };
   },
 
   /** The subject key identifier of a certificate. Some imported certificates have none. */
@@ -68,6 +70,18 @@ export const Certificate = {
     return extension?.value.fork().content(Tag.octetString);
   },
 };
+
+/** Reads the three parts of a signed structure, and nothing inside of them. @throws DerError for anything else. */
+export function readSigned(der: Bytes): Signed {
+  const fields = new DerReader(der).enterLast(Tag.sequence);
+  const signed = {
+    signedBytes: fields.element(Tag.sequence),
+    signatureAlgorithm: fields.element(Tag.sequence),
+    signature: fields.bitStringOctets(),
+  };
+  fields.finish();
+  return signed;
+}
 
 /**
  * Reads a TBSCertificate of version 1 or 3 without unique identifiers.

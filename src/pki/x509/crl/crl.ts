@@ -1,16 +1,12 @@
 import { Bytes, Hex } from "../../encoding/bytes.ts";
 import { DerError, DerReader, Tag } from "../../encoding/der-reader.ts";
 import { Oid } from "../../encoding/object-identifiers.ts";
-import { Certificate, readTime } from "../certificate.ts";
+import { Certificate, readSigned, readTime, type Signed } from "../certificate.ts";
 import { nextExtension } from "../certificate-extensions.ts";
 
-/** A CRL (RFC 5280 §5.1). Nobody has verified its signature. */
-export interface Crl {
+/** A CRL (RFC 5280 §5.1). */
+export interface Crl extends Signed {
   readonly der: Bytes;
-  /** The whole TBSCertList, which the signature covers. */
-  readonly signedBytes: Bytes;
-  readonly signatureAlgorithm: Bytes;
-  readonly signature: Bytes;
   readonly issuer: Bytes;
   readonly thisUpdate: Date;
   /** `undefined` if the CRL has no nextUpdate, which RFC 5280 §5.1.2.5 requires of CAs. */
@@ -34,34 +30,23 @@ export const Crl = {
    * @throws DerError for anything else.
    */
   parse(der: Bytes): Crl {
-    const fields = new DerReader(der).enterLast(Tag.sequence);
-    const signedBytes = fields.element(Tag.sequence);
-    const algorithm = fields.element(Tag.sequence);
-    const signature = fields.bitStringOctets();
-    fields.finish();
-    const list = new DerReader(signedBytes).enter(Tag.sequence);
+    const signed = readSigned(der);
+    const list = new DerReader(signed.signedBytes).enter(Tag.sequence);
     if (list.nextIs(Tag.integer)) list.literal(version2);
-    const signatureAlgorithm = list.element(Tag.sequence);
-    if (!Bytes.equal(algorithm, signatureAlgorithm)) {
+    if (!Bytes.equal(list.element(Tag.sequence), signed.signatureAlgorithm)) {
       throw new DerError("the signature algorithm differs inside and outside (RFC 5280 §5.1.1.2)");
     }
-    const issuer = list.element(Tag.sequence);
-    const thisUpdate = new Date(readTime(list));
-    const hasNext = list.nextIs(Tag.utcTime) || list.nextIs(Tag.generalizedTime);
-    const nextUpdate = hasNext ? new Date(readTime(list)) : undefined;
-    const entries = list.nextIs(Tag.sequence) ? list.enter(Tag.sequence) : undefined;
-    const extensions = list.isDone ? noExtensions : readCrlExtensions(list);
-    list.finish();
-    const read = {
+    const crl = {
+      ...signed,
       der,
-      signedBytes,
-      signatureAlgorithm,
-      signature,
-      issuer,
-      thisUpdate,
-      nextUpdate,
+      issuer: list.element(Tag.sequence),
+      thisUpdate: new Date(readTime(list)),
+      nextUpdate: isAtTime(list) ? new Date(readTime(list)) : undefined,
+      entries: list.nextIs(Tag.sequence) ? list.enter(Tag.sequence) : undefined,
+      ...(list.isDone ? noExtensions : readCrlExtensions(list)),
     };
-    return { ...read, entries, ...extensions };
+    list.finish();
+    return crl;
   },
 
   /** Whether a verifier accepts the CRL at this time: OpenSSL and BoringSSL refuse it before and after. */
@@ -110,6 +95,9 @@ export const Crl = {
     return named;
   },
 };
+
+const isAtTime = (list: DerReader): boolean =>
+  list.nextIs(Tag.utcTime) || list.nextIs(Tag.generalizedTime);
 
 type CrlExtensions = Pick<Crl, "authorityKeyIdentifier" | "number" | "hasUnknownCritical">;
 
