@@ -4,70 +4,29 @@ import type { RootTarget } from "../delivery/push-to-cluster.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
 import type { Fetching } from "../foundation/fetch.ts";
 import { type Credential, KubernetesClient } from "../kubernetes/client.ts";
-import { ClusterApi, type ReachableCluster } from "../kubernetes/cluster-api.ts";
 import { ConfigMapName } from "../kubernetes/names.ts";
-import type { Pods, WatchPods } from "../kubernetes/pods.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
 import type { Configuration } from "./configuration.ts";
-import type { ClusterAccessTable, IssuerTable } from "./issuer-table.ts";
+import type { ClusterAccessTable } from "./issuer-table.ts";
 
 /** What is needed to reach the API servers of clusters. */
 export interface ClusterAccess extends Fetching {
   readonly credentials: ReadonlyMap<string, Credential>;
-  readonly failed: ReachableCluster["failed"];
 }
-
-/** A cluster with its client. It sends no request yet. @throws ConfigurationError */
-function reachCluster(
-  cluster: string,
-  table: ClusterAccessTable,
-  { failed, ...access }: ClusterAccess,
-): ReachableCluster {
-  return { cluster, client: clientOf(table, access), failed };
-}
-
-/** Opens an API of a cluster. Each call opens another one, with limits of its own. */
-export type OpenApi = () => ClusterApi;
 
 /**
- * Prepares the access to a cluster's API server, with one client for all APIs that are opened. It sends no request yet.
+ * Creates a client of a cluster's API server. It sends no request yet.
  * @throws ConfigurationError if the credential is missing, or this platform cannot have the access.
  */
-export function apiOpener(
-  cluster: string,
-  table: ClusterAccessTable,
-  access: ClusterAccess,
-): OpenApi {
-  const reach = reachCluster(cluster, table, access);
-  return () => ClusterApi.create(reach);
-}
-
-/** A client of a cluster's API server. It sends no request yet. @throws ConfigurationError if the credential is missing. */
 export function clientOf(
   { server, ca, credential: name }: ClusterAccessTable,
-  { fetchTrusting, fetchTimeoutMilliseconds, aside, credentials }: Omit<ClusterAccess, "failed">,
+  { fetchTrusting, fetchTimeoutMilliseconds, aside, credentials }: ClusterAccess,
 ): KubernetesClient {
-  const credential = requireCredential(name, credentials);
+  const credential = credentials.get(name);
+  if (!credential) throw new ConfigurationError([`${name}: is required`]);
   const fetch = fetchTrusting(ca);
   const client = KubernetesClient.create({ server, credential }, fetch, fetchTimeoutMilliseconds);
   return aside ? { ...client, send: (request) => aside(() => client.send(request)) } : client;
-}
-
-function requireCredential(name: string, credentials: ClusterAccess["credentials"]): Credential {
-  const credential = credentials.get(name);
-  if (!credential) throw new ConfigurationError([`${name}: is required`]);
-  return credential;
-}
-
-/** Chooses how the pods of an issuer's cluster are found: by a watch that runs until `ending`, or by `lookup` itself. */
-export type PodsOf = (table: IssuerTable, lookup: Pods, ending: AbortSignal) => Pods;
-
-/** Watches the pods of each cluster with node proxies. Other clusters get `lookup`, but nothing asks for their pods. */
-export function watchedPods(access: ClusterAccess, watch: WatchPods): PodsOf {
-  return ({ cluster, kubernetes, trusted_node_accounts }, lookup, ending) => {
-    if (!kubernetes || trusted_node_accounts.length === 0) return lookup;
-    return watch(reachCluster(cluster, kubernetes, access), lookup, ending);
-  };
 }
 
 /** The CA whose roots and CRLs are delivered. */

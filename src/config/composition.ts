@@ -27,9 +27,9 @@ import type { CertificateAuthority } from "../transport/certificate-authority.ts
 import type { PublishedLog } from "../transport/http/log-routes.ts";
 import { CaStores, type Mints, refreshSecondsOf, type StorePlatform } from "./ca-stores.ts";
 import type { Configuration } from "./configuration.ts";
-import { namedSigners } from "./internal/rights.ts";
 import { accessKeysUrl } from "./optional-parts.ts";
 import type { ReusedParts } from "./reload-pool.ts";
+import { namedSigners } from "./signer-table.ts";
 import {
   type ClusterPlatform,
   operatorKeys,

@@ -67,6 +67,7 @@ const clusterSigner = z
 /** One table of `cluster_signers` of an issuer, checked. Both lists are globs. */
 export type ClusterSignerTable = z.output<typeof clusterSigner>;
 
+/** An account that may ask for an intermediate CA. */
 const intermediate = z.strictObject({
   account: NameForm.account,
   /** The trust domain of the certificates that the intermediate signs. */
@@ -74,9 +75,6 @@ const intermediate = z.strictObject({
   path_length: z._default(z.int().check(z.minimum(0), z.maximum(6)), 0),
   name_constraints: z._default(z.boolean(), false),
 });
-
-/** One table of `intermediates` of an issuer, checked: an account that may ask for an intermediate CA. */
-export type IntermediateTable = z.output<typeof intermediate>;
 
 const oneLine = z.string().check(
   z.regex(/^[\x21-\x7e]{1,1024}$/, {

@@ -1,6 +1,8 @@
 import * as z from "zod/mini";
+import type { Authorities } from "../ca/authorities.ts";
 import { CertSigner } from "../ca/issuance/signer-names.ts";
-import { globs } from "../foundation/globs.ts";
+import type { NamedSigner } from "../ca/issuance/signers.ts";
+import { globs, nameAllowList } from "../foundation/globs.ts";
 import { jsonText } from "../foundation/text.ts";
 import { matching, tableName, uniqueNames } from "./form.ts";
 import { upstreamTable } from "./internal/upstream.ts";
@@ -93,4 +95,30 @@ export function unknownIssuers(
       known.has(issuer) ? [] : [`SIGNERS[${i}].callers[${j}].issuer: must be one of ISSUERS`],
     ),
   );
+}
+
+/** The signers of `SIGNERS` whose authorities this platform stores. */
+export function namedSigners(
+  tables: readonly SignerTable[],
+  authoritiesOf: ReadonlyMap<string, Authorities>,
+): ReadonlyMap<string, NamedSigner> {
+  return new Map(
+    tables.flatMap((table): [string, NamedSigner][] => {
+      const authorities = authoritiesOf.get(table.name);
+      return authorities ? [[table.name, { authorities, mayUse: mayUseSigner(table) }]] : [];
+    }),
+  );
+}
+
+function mayUseSigner({ callers }: SignerTable): NamedSigner["mayUse"] {
+  const rules = callers.map(({ issuer, namespaces, accounts }) => ({
+    issuer,
+    isNamespace: nameAllowList(namespaces),
+    isAccount: nameAllowList(accounts),
+  }));
+  return (caller, { namespace, name }) =>
+    rules.some(
+      (rule) =>
+        rule.issuer === caller.issuer?.name && rule.isNamespace(namespace) && rule.isAccount(name),
+    );
 }

@@ -1,6 +1,6 @@
-import { IssuerKeys, type KeyFetchFailed, type KeyFetching } from "../authn/issuer-keys.ts";
+import { IssuerKeys, type KeyFetching } from "../authn/issuer-keys.ts";
 import { createSubjectMapping } from "../authn/subject-claims.ts";
-import type { NodeAuthorizer, TokenIssuer } from "../authn/token-issuer.ts";
+import type { ClusterSigner, NodeAuthorizer, TokenIssuer } from "../authn/token-issuer.ts";
 import { TokenReview } from "../authn/token-review.ts";
 import type { SubjectMapping } from "../authn/token-subject.ts";
 import type { EventLog } from "../ca/issuance/event-log.ts";
@@ -8,21 +8,14 @@ import { NodeReach } from "../ca/issuance/identity-policy.ts";
 import { DocumentFetch, type Fetching } from "../foundation/fetch.ts";
 import { nameAllowList } from "../foundation/globs.ts";
 import { Semaphore, type WorkSharing } from "../foundation/shared-work.ts";
-import type { ReachableCluster } from "../kubernetes/cluster-api.ts";
-import { ClusterApi } from "../kubernetes/cluster-api.ts";
+import { ClusterApi, type ReachableCluster } from "../kubernetes/cluster-api.ts";
 import { Pods, type WatchPods } from "../kubernetes/pods.ts";
+import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import { IdentityProof } from "../pki/x509/leaf/identity-proof.ts";
-import {
-  apiOpener,
-  type ClusterAccess,
-  type OpenApi,
-  type PodsOf,
-  watchedPods,
-} from "./cluster-access.ts";
+import { clientOf } from "./cluster-access.ts";
 import type { Configuration } from "./configuration.ts";
-import { issuerRights, subjectRights } from "./internal/rights.ts";
 import { subjectTableOf } from "./internal/subject-table.ts";
-import type { IssuerTable } from "./issuer-table.ts";
+import type { ClusterSignerTable, IssuerTable } from "./issuer-table.ts";
 import type { ReusedParts } from "./reload-pool.ts";
 
 /** The means of a platform to reach issuers and clusters. */
@@ -63,13 +56,17 @@ export function tokenIssuers(
   platform: ClusterPlatform,
 ): readonly TokenIssuer[] {
   const { log, fetching, watchPods, pools = withoutReload } = platform;
-  const access = { ...fetching, credentials, failed: clusterLog(log) };
-  const podsOf = watchPods && watchedPods(access, watchPods);
   const keys = keyFetching(platform, maximumWaiting);
+  const clusterOf = ({ cluster, kubernetes }: IssuerTable): ReachableCluster | undefined =>
+    kubernetes && {
+      cluster,
+      client: clientOf(kubernetes, { ...fetching, credentials }),
+      failed: clusterLog(log),
+    };
   return issuers.map((table) => {
     // No renewals by default: a job of CI can show its token for as long as it runs.
     const { renewal_limit = table.subjects ? 0 : renewalSeconds } = table;
-    return tokenIssuer({ ...table, renewal_limit }, { keys, access, podsOf, pools });
+    return tokenIssuer({ ...table, renewal_limit }, { keys, clusterOf, watchPods, pools });
   });
 }
 
@@ -87,11 +84,11 @@ function keyFetching(
   { log, fetching, shareWork }: ClusterPlatform,
   maximumWaiting: number,
 ): KeyFetching {
-  const { fetchTimeoutMilliseconds } = fetching;
   return {
     fetchJson: DocumentFetch.create(fetching),
-    fetchTimeoutMilliseconds,
-    keyFetchFailed: keyFetchLog(log),
+    fetchTimeoutMilliseconds: fetching.fetchTimeoutMilliseconds,
+    keyFetchFailed: (issuer, { message: detail }) =>
+      log.operation({ event: "issuer-keys-unreachable", level: "warning", issuer, detail }),
     shareWork,
     waitingCapacity: new Semaphore(maximumWaiting),
   };
@@ -99,19 +96,16 @@ function keyFetching(
 
 interface IssuerContext {
   readonly keys: KeyFetching;
-  readonly access: ClusterAccess;
-  readonly podsOf: PodsOf | undefined;
+  /** Prepares the access to the API server of an issuer's cluster: with a client, and so bounds, of its own for each call. */
+  readonly clusterOf: (table: IssuerTable) => ReachableCluster | undefined;
+  readonly watchPods: WatchPods | undefined;
   readonly pools: ReusedParts;
 }
 
 function tokenIssuer(
   table: IssuerTable & { readonly renewal_limit: number },
-  { keys, access, podsOf, pools }: IssuerContext,
+  { keys, clusterOf, watchPods, pools }: IssuerContext,
 ): TokenIssuer {
-  const { cluster, kubernetes } = table;
-  const openApi = kubernetes && apiOpener(cluster, kubernetes, access);
-  const checks = { openApi, podsOf, pools };
-  const subjects = subjectMappingOf(table);
   const issuer = {
     name: table.issuer,
     digest: IdentityProof.issuerDigest(table.issuer),
@@ -120,13 +114,71 @@ function tokenIssuer(
     cluster: table.cluster,
     clusterAliases: table.cluster_aliases,
     keys: issuerKeys(table, keys, pools),
+    ...namespaceRights(table),
   };
-  if (subjects) return { ...issuer, ...subjectRights(table, subjects) };
+  const subjects = subjectMappingOf(table);
+  if (subjects) return { ...issuer, subjects };
+  const cluster = clusterOf(table);
+  const checks: CheckContext = {
+    openApi: cluster && (() => ClusterApi.create(cluster)),
+    watch: (lookup, ending) => {
+      const watched = watchPods && clusterOf(table);
+      return watched ? watchPods(watched, lookup, ending) : lookup;
+    },
+    pools,
+  };
   return {
     ...issuer,
-    ...issuerRights(table),
+    ...accountRights(table),
     review: reviewOf(table, checks),
     requireNode: nodeAuthorizer(table, checks),
+  };
+}
+
+/** The rights of all tokens of an issuer, which the namespaces and audiences of its table bound. */
+export function namespaceRights({ namespaces, jwt_audiences }: IssuerTable) {
+  const mayUse = nameAllowList(namespaces);
+  return {
+    mayVouchFor: ({ namespace }: ServiceAccount) => mayUse(namespace),
+    mayAddress: jwt_audiences && nameAllowList(jwt_audiences),
+  };
+}
+
+/** The further rights that the table of an issuer grants to single accounts. */
+export function accountRights(table: IssuerTable) {
+  const nodeAccounts = new Set(table.trusted_node_accounts.map(accountName));
+  const gatewayOf = byAccount(table.gateways, (each) => each);
+  return {
+    isNodeAccount: (account: ServiceAccount) => nodeAccounts.has(accountName(account)),
+    gatewayNames: gatewayOf && ((account: ServiceAccount) => gatewayOf(account)?.dns_names),
+    mayForwardIdentities: (account: ServiceAccount) =>
+      gatewayOf?.(account)?.forwards === "identities",
+    clusterSigner: byAccount(table.cluster_signers, clusterSigner),
+    intermediateRights: byAccount(table.intermediates, (each) => ({
+      trustDomain: each.trust_domain,
+      pathLength: each.path_length,
+      isConstrained: each.name_constraints,
+    })),
+  };
+}
+
+/** Makes a function that finds the value of the table of an account; `undefined` if there are no tables. */
+function byAccount<T extends { readonly account: ServiceAccount }, V>(
+  tables: readonly T[],
+  toValue: (table: T) => V,
+): ((account: ServiceAccount) => V | undefined) | undefined {
+  if (tables.length === 0) return undefined;
+  const values = new Map(tables.map((each) => [accountName(each.account), toValue(each)]));
+  return (account) => values.get(accountName(account));
+}
+
+const accountName = ({ namespace, name }: ServiceAccount): string => `${namespace}/${name}`;
+
+function clusterSigner({ namespaces, dns_names }: ClusterSignerTable): ClusterSigner {
+  const isNamespace = nameAllowList(namespaces);
+  return {
+    maySignFor: ({ namespace }) => isNamespace(namespace),
+    mayName: nameAllowList(dns_names),
   };
 }
 
@@ -148,16 +200,6 @@ function issuerKeys(
   return keys.of([issuer, location], () => IssuerKeys.published(issuer, location, fetching));
 }
 
-function keyFetchLog({ operation }: EventLog): KeyFetchFailed {
-  return (issuer, error) =>
-    operation({
-      event: "issuer-keys-unreachable",
-      level: "warning",
-      issuer,
-      detail: error.message,
-    });
-}
-
 function clusterLog({ operation }: EventLog): ReachableCluster["failed"] {
   return (cluster, error) => {
     const event = ClusterApi.isBusy(error) ? "cluster-busy" : "cluster-unreachable";
@@ -167,10 +209,10 @@ function clusterLog({ operation }: EventLog): ReachableCluster["failed"] {
 
 /** The means to ask the API server of an issuer's cluster. */
 export interface CheckContext {
-  /** Absent where the issuer has no API server. */
-  readonly openApi: OpenApi | undefined;
-  /** Absent on platforms that look up each pod. */
-  readonly podsOf: PodsOf | undefined;
+  /** Opens an API of the server, with limits of its own. Absent where the issuer has no API server. */
+  readonly openApi: (() => ClusterApi) | undefined;
+  /** Watches the pods until `ending`; returns `lookup` itself on platforms that look up each pod. */
+  readonly watch: (lookup: Pods, ending: AbortSignal) => Pods;
   readonly pools: ReusedParts;
 }
 
@@ -180,13 +222,16 @@ export interface CheckContext {
  */
 export function nodeAuthorizer(
   table: IssuerTable,
-  { openApi, podsOf = (_, lookup) => lookup, pools }: CheckContext,
+  { openApi, watch, pools }: CheckContext,
 ): NodeAuthorizer {
   const { node_checks, node_reach, trusted_node_accounts: nodes } = table;
   if (openApi && node_checks !== "claims") {
-    const pods = pools.pods.of([...placeOf(table), nodes.length > 0], (ending) =>
-      podsOf(table, Pods.create(openApi()), ending),
-    );
+    const hasProxies = nodes.length > 0;
+    const pods = pools.pods.of([...placeOf(table), hasProxies], (ending) => {
+      const lookup = Pods.create(openApi());
+      // Without node proxies nothing asks for the pods.
+      return hasProxies ? watch(lookup, ending) : lookup;
+    });
     return NodeReach.ofPods(pods);
   }
   return NodeReach.ofClaims(reachesOf(node_reach));

@@ -1,17 +1,20 @@
 import { describe, expect, test } from "vitest";
-import {
-  apiOpener,
-  type ClusterAccess,
-  clientOf,
-  watchedPods,
-} from "../../src/config/cluster-access.ts";
+import { type ClusterAccess, clientOf } from "../../src/config/cluster-access.ts";
 import { ReloadPools } from "../../src/config/reload-pool.ts";
-import { type CheckContext, nodeAuthorizer, reviewOf } from "../../src/config/token-issuers.ts";
+import {
+  type CheckContext,
+  type ClusterPlatform,
+  nodeAuthorizer,
+  reviewOf,
+  tokenIssuers,
+} from "../../src/config/token-issuers.ts";
 import { ConfigurationError } from "../../src/foundation/errors.ts";
 import type { Fetch } from "../../src/foundation/fetch.ts";
 import type { ClusterApi } from "../../src/kubernetes/cluster-api.ts";
-import type { BoundAccount, Pods } from "../../src/kubernetes/pods.ts";
-import { issuer, issuersOf } from "../testkit/configuration.ts";
+import type { BoundAccount, Pods, WatchPods } from "../../src/kubernetes/pods.ts";
+import { sharePromises } from "../../src/node/limits/promise-sharing.ts";
+import { configurationOf, issuer, issuersOf } from "../testkit/configuration.ts";
+import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 
 const server = "https://10.0.0.1:6443";
@@ -30,7 +33,6 @@ function accessWith(changes: Partial<ClusterAccess> = {}) {
   const access: ClusterAccess = {
     fetchTrusting: fetching,
     credentials: new Map([[credential, () => "secret"]]),
-    failed: () => {},
     ...changes,
   };
   return { access, sent };
@@ -74,9 +76,8 @@ test.each([
   ["with the credential of another cluster", new Map([["CLUSTER_CREDENTIAL_B", () => "x"]])],
 ])("no client is made %s, and no request is sent", (_, credentials) => {
   const { access, sent } = accessWith({ credentials });
-  for (const open of [() => clientOf(table, access), () => apiOpener("a", table, access)]) {
-    expect(open).toThrow(new ConfigurationError([`${credential}: is required`]));
-  }
+  const missing = new ConfigurationError([`${credential}: is required`]);
+  expect(() => clientOf(table, access)).toThrow(missing);
   expect(sent).toEqual([]);
 });
 
@@ -99,20 +100,36 @@ test("a request is given up in the time of the platform's fetches", async () => 
   await expect(first).rejects.toThrow("did not answer (TimeoutError)");
 });
 
-test("pods are watched in clusters with node proxies alone, until a reload", () => {
-  const { access } = accessWith();
-  const lookup: Pods = { find: async () => undefined, isOn: async () => false };
-  const watched: unknown[] = [];
-  const podsOf = watchedPods(access, ({ cluster }, _, ending) => {
-    watched.push([cluster, ending?.aborted]);
-    return { ...lookup };
-  });
+/** The issuers of a table with a cluster, on a platform with these parts. */
+function issuerOf(table: object, values: object, parts: Partial<ClusterPlatform>) {
   const kubernetes = { server, credential };
-  for (const accounts of [[], ["istio-system/ztunnel"]]) {
-    const [each] = issuersOf({ issuer, kubernetes, trusted_node_accounts: accounts });
-    if (each) podsOf(each, lookup, AbortSignal.abort());
-  }
-  expect(watched).toEqual([["Kubernetes", true]]);
+  const configuration = configurationOf({
+    ISSUERS: [{ issuer, kubernetes, ...table }],
+    ...values,
+  });
+  const { access: fetching } = accessWith();
+  const log = createEventRecorder();
+  return tokenIssuers(configuration, { fetching, log, shareWork: sharePromises, ...parts });
+}
+
+test("pods are watched in clusters with node proxies alone, until a reload", () => {
+  const watched: (readonly [string, AbortSignal | undefined])[] = [];
+  const watchPods: WatchPods = ({ cluster }, lookup, ending) => {
+    watched.push([cluster, ending]);
+    return lookup;
+  };
+  const pools = ReloadPools.create();
+  for (const accounts of [[], ["istio-system/ztunnel"]])
+    issuerOf({ trusted_node_accounts: accounts }, { [credential]: "secret" }, { watchPods, pools });
+  const seen = () => watched.map(([cluster, ending]) => [cluster, ending?.aborted]);
+  expect(seen()).toEqual([["Kubernetes", false]]);
+  pools.pods.rollback();
+  expect(seen()).toEqual([["Kubernetes", true]]);
+});
+
+test("a cluster without its credential refuses the configuration", () => {
+  const missing = new ConfigurationError([`${credential}: is required`]);
+  expect(() => issuerOf({}, {}, {})).toThrow(missing);
 });
 
 const now = new Date("2026-11-22T12:00:00Z");
@@ -141,7 +158,7 @@ function meansWith(changes: Partial<CheckContext> = {}) {
       opened.push(api);
       return api;
     },
-    podsOf: undefined,
+    watch: (lookup) => lookup,
     pools: ReloadPools.create(),
     ...changes,
   };
@@ -212,14 +229,14 @@ describe("with an API server, a node proxy", () => {
       find: async () => ({ uid: "u1", account: "ztunnel", node: "worker-1" }),
       isOn: async () => false,
     };
-    const { means } = meansWith({ podsOf: () => pods });
+    const { means } = meansWith({ watch: () => pods });
     expect(await verdictOf({ kubernetes }, means)).toEqual(denied("instance"));
   });
 
   test("keeps its pods while the table stays, and loses them with another server", () => {
     let made = 0;
     const { means } = meansWith({
-      podsOf: (_, lookup) => {
+      watch: (lookup) => {
         made++;
         return lookup;
       },

@@ -1,18 +1,18 @@
 import { describe, expect, test } from "vitest";
-import { createSubjectMapping } from "../../src/authn/subject-claims.ts";
 import type { Authorities } from "../../src/ca/authorities.ts";
-import { issuerRights, namedSigners, subjectRights } from "../../src/config/internal/rights.ts";
-import { subjectTableOf } from "../../src/config/internal/subject-table.ts";
-import type { SignerTable } from "../../src/config/signer-table.ts";
+import { namedSigners, type SignerTable } from "../../src/config/signer-table.ts";
+import { accountRights, namespaceRights, tokenIssuers } from "../../src/config/token-issuers.ts";
+import { sharePromises } from "../../src/node/limits/promise-sharing.ts";
 import type { ServiceAccount } from "../../src/pki/spiffe-id.ts";
 import { tokenIssuerWithoutKeys } from "../testkit/callers/token-issuers.ts";
 import { configurationOf, issuer, issuersOf } from "../testkit/configuration.ts";
+import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 import { proved, workload } from "../testkit/pki/certificates.ts";
 
 const rightsOf = (table: object) => {
   const [parsed] = issuersOf({ issuer, node_reach: "anywhere", ...table });
   if (!parsed) throw new Error("no table");
-  return issuerRights(parsed);
+  return { ...namespaceRights(parsed), ...accountRights(parsed) };
 };
 
 const account = (text: string): ServiceAccount => {
@@ -43,15 +43,19 @@ test("an issuer with subjects vouches within its namespaces, and has no right mo
     jwt_audiences: ["sts.*"],
     subjects,
   };
-  const [table] = configurationOf({ JWT_ISSUER: "https://ca.test", ISSUERS: [values] }).issuers;
-  const compiled = table && subjectTableOf(table);
-  if (!compiled) throw new Error("no subjects");
-  const rights = subjectRights(table, createSubjectMapping(compiled));
+  const configuration = configurationOf({ JWT_ISSUER: "https://ca.test", ISSUERS: [values] });
+  const fetching = { fetchTrusting: () => fetch };
+  const platform = { fetching, log: createEventRecorder(), shareWork: sharePromises };
+  const [rights] = tokenIssuers(configuration, platform);
+  if (!rights?.subjects) throw new Error("no subjects");
   const may = (text: string): boolean => rights.mayVouchFor(account(text));
   expect(["team-ab/deploy", "ops/r-1", "team-b/deploy"].filter(may)).toHaveLength(2);
   const audiences = ["sts.amazonaws.com", "vault"];
   expect(audiences.map((each) => rights.mayAddress?.(each))).toEqual([true, false]);
-  expect(Object.keys(rights).toSorted()).toEqual(["mayAddress", "mayVouchFor", "subjects"]);
+  const { isNodeAccount, requireNode, gatewayNames, mayForwardIdentities } = rights;
+  const { clusterSigner, intermediateRights, review } = rights;
+  const others = [isNodeAccount, requireNode, gatewayNames, mayForwardIdentities, clusterSigner];
+  expect([...others, intermediateRights, review].filter((each) => each)).toEqual([]);
 });
 
 test.each([

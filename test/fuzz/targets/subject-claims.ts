@@ -1,8 +1,6 @@
-import { createSubjectMapping } from "../../../src/authn/subject-claims.ts";
 import { callerWithin } from "../../../src/authn/token-authenticator.ts";
-import { subjectRights } from "../../../src/config/internal/rights.ts";
-import { subjectTableOf } from "../../../src/config/internal/subject-table.ts";
 import { IssuerTable } from "../../../src/config/issuer-table.ts";
+import { namespaceRights, subjectMappingOf } from "../../../src/config/token-issuers.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { parseJson } from "../../../src/foundation/json.ts";
 import type { JsonObject } from "../../../src/pki/jose/json-web-signature.ts";
@@ -78,11 +76,12 @@ function accountOf(
   table: IssuerTable,
   claims: JsonObject,
 ): { readonly account?: string; readonly why: string } {
-  const subjects = subjectTableOf(table);
+  const subjects = subjectMappingOf(table);
   if (!subjects) return { why: "a cluster" };
   const issuer = {
     ...claimsIssuerWithoutKeys(table.issuer),
-    ...subjectRights(table, createSubjectMapping(subjects)),
+    ...namespaceRights(table),
+    subjects,
   };
   try {
     const mapped = issuer.subjects.map(claims, table.audiences, judgedAt);
