@@ -33,7 +33,7 @@ const common = {
 async function play(words: readonly string[]) {
   const tokenFile = join(await temporaryFolder(), "token");
   await writeFile(tokenFile, await token());
-  const usual = ["--token-file", tokenFile, "--wait", "1s", "--yes", "--calls", "32", "--json"];
+  const usual = ["--token-file", tokenFile, "--wait", "1s", "--yes", "--calls", "20", "--json"];
   const { printed } = await MemoryTerminal.ran(["acceptance", ...usual, ...words]);
   const { rows } = JSON.parse(printed) as {
     rows: readonly { name: string; verdict: string; measured: string }[];

@@ -3,7 +3,6 @@ import { createServer as createTlsServer } from "node:https";
 import { join } from "node:path";
 import type { Fetch } from "../../../../src/foundation/fetch.ts";
 import { NodeFetch } from "../../../../src/program/http/http-client.ts";
-import { readerToken } from "../../../contract/log/log-values.ts";
 import { toRequest } from "../../../testkit/agent/http-ca.ts";
 import { serveCa } from "../../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../../testkit/callers/tokens.ts";
@@ -11,7 +10,9 @@ import { randomKek } from "../../../testkit/configuration.ts";
 import { listenOnLoopback } from "../../../testkit/network/loopback.ts";
 import { createTlsIdentity } from "../../../testkit/network/tls-identity.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
+import { serveToml } from "../../../testkit/programs/rampart-process.ts";
 import { lastingFolder } from "../../../testkit/temporary-folder.ts";
+import { createVirtualTime } from "../../../testkit/time/virtual-time.ts";
 
 /** What stands between callers and a CA: it answers a request itself, or passes it on and changes the answer. */
 export type Between = (
@@ -19,11 +20,16 @@ export type Between = (
   pass: (changed: Request) => Promise<Response>,
 ) => Promise<Response>;
 
+/** Nothing in between. */
+const passing: Between = (request, pass) => pass(request);
+
 interface ReportedRow {
   readonly name: string;
   readonly verdict: string;
   readonly measured: string;
 }
+
+type TypingOptions = NonNullable<Parameters<typeof MemoryTerminal.ran>[1]>;
 
 const issuer = "https://a.test";
 const key = await createTokenKey("ES256", "k1");
@@ -31,17 +37,20 @@ const key = await createTokenKey("ES256", "k1");
 /** A server before a CA, with a certificate of its own, which does to each exchange what a test says. */
 async function startBetween() {
   const { key: cert, ca } = await createTlsIdentity();
-  let between: Between = (request, pass) => pass(request);
+  let between = passing;
   let upstream = { origin: "", fetch: undefined as Fetch | undefined };
   const pass = async (request: Request): Promise<Response> => {
     const { pathname, search } = new URL(request.url);
-    const headers = Object.fromEntries(request.headers);
+    const { prefer, ...headers } = Object.fromEntries(request.headers);
     for (const name of ["host", "connection", "content-length", "transfer-encoding"])
       delete headers[name];
     const body = request.method === "POST" ? await request.bytes() : null;
     const init = { method: request.method, headers, body };
     if (!upstream.fetch) throw new Error("no CA behind");
-    return upstream.fetch(`${upstream.origin}${pathname}${search}`, init);
+    const response = await upstream.fetch(`${upstream.origin}${pathname}${search}`, init);
+    // A long poll is answered at once, as at the end of its wait.
+    if (prefer) response.headers.set("preference-applied", prefer);
+    return response;
   };
   const server = createTlsServer({ key: cert, cert: ca }, async (incoming, outgoing) => {
     const response = await between(await toRequest(origin, incoming), pass);
@@ -63,11 +72,19 @@ async function startBetween() {
   };
 }
 
-export async function startPlayedCa(values: Readonly<Record<string, unknown>> = {}) {
+export async function startPlayedCa(
+  values: Readonly<Record<string, unknown>> = {},
+  secrets: Readonly<Record<string, string>> = {},
+) {
   const between = await startBetween();
-  const KEK = randomKek();
-  const complete = {
-    KEK,
+  const environment = { KEK: randomKek(), ...secrets };
+  const folder = await lastingFolder();
+  const file = async (name: string, text: string): Promise<string> => {
+    await writeFile(join(folder, name), text);
+    return join(folder, name);
+  };
+  const keys = {
+    STORE_DIRECTORY: join(folder, "store"),
     SERVING_NAMES: ["localhost"],
     CRL: "on",
     JWT_ISSUER: between.origin,
@@ -76,52 +93,49 @@ export async function startPlayedCa(values: Readonly<Record<string, unknown>> = 
     PROPAGATION_INTERVAL: "10s",
     ...values,
   };
-  const ca = await serveCa(complete, undefined, "nobody");
-  const folder = await lastingFolder();
-  const file = async (name: string, text: string): Promise<string> => {
-    await writeFile(join(folder, name), text);
-    return join(folder, name);
-  };
-  const direct = `https://localhost:${ca.port}`;
+  const config = await file("rampart.toml", serveToml(keys.STORE_DIRECTORY, keys));
+  // By now, every reader of the store would have what the first run of the CA has made.
+  const past = createVirtualTime(new Date(Date.now() - 60_000));
+  await (await serveCa({ ...keys, ...environment }, past, "nobody")).end();
+  const ca = await serveCa({ ...keys, ...environment }, undefined, "nobody");
   const roots = await file("roots.pem", (await ca.bundle()) + between.ca);
-  between.leadTo(direct, await ca.bundle());
+  between.leadTo(`https://localhost:${ca.port}`, await ca.bundle());
   const token = await mintAccountToken(key, issuer, "foo:bar", new Date());
   const tokenFile = await file("token", token);
-  const otherToken = await mintAccountToken(key, issuer, "foo:other", new Date());
-  /** @param keys What somebody types at a terminal; without any, there is none. */
-  const type = async (
+  const usual = [
+    ...["acceptance", "--url", between.origin, "--ca", roots, "--token-file", tokenFile],
+    ...["--for", "worker", "--wait", "5s"],
+  ];
+  /** Plays through what stands in between. @param words Options, of which the last of a name counts. */
+  const type = (
     words: readonly string[],
-    { clock, keys = "" }: { clock?: (() => Date) | undefined; keys?: string } = {},
-  ) => {
-    const environment = { RAMPART_LOG_TOKEN: readerToken, KEK };
-    const options = { environment, isTTY: keys !== "", ...(clock && { clock }), keys };
-    return MemoryTerminal.ran(
-      ["acceptance", "--token-file", tokenFile, "--wait", "1s", ...words],
-      options,
-    );
-  };
+    { environment: others, ...options }: TypingOptions = {},
+  ) =>
+    MemoryTerminal.ran([...usual, ...words], {
+      ...options,
+      environment: { ...environment, ...others },
+      isTTY: options.keys !== undefined,
+    });
   return {
-    token,
-    otherToken,
-    file,
     roots,
-    direct,
+    token,
+    otherToken: await mintAccountToken(key, issuer, "foo:other", new Date()),
+    tokenFile,
+    file,
+    config,
     type,
-    /** Plays through what a test puts in between. @returns The rows with this verdict, by name. */
+    /** Plays through what a test puts in between. @returns The rows by name. */
     async playBehind(
       chosen: Between,
       words: readonly string[] = [],
-      clock?: () => Date,
+      options?: TypingOptions,
     ): Promise<ReadonlyMap<string, ReportedRow>> {
       between.put(chosen);
-      const usual = ["--url", between.origin, "--for", "worker", "--json"];
-      const trust = words.includes("--no-ca") ? [] : ["--ca", roots];
-      const others = words.filter((word) => word !== "--no-ca");
-      const terminal = await type([...usual, ...trust, ...others], { clock });
-      const { rows } = JSON.parse(terminal.printed) as { rows: readonly ReportedRow[] };
+      const { printed } = await type([...words, "--json"], options);
+      between.put(passing);
+      const { rows } = JSON.parse(printed) as { rows: readonly ReportedRow[] };
       return new Map(rows.map((row) => [row.name, row]));
     },
-    storeDirectory: ca.storeDirectory,
     end: async (): Promise<void> => {
       await between.close();
       await ca.end();
