@@ -60,8 +60,10 @@ export const AuthorityView = {
    */
   at(store: OpenedStore, now: Date): AuthorityView {
     const authorities = store.openAuthorities.map(({ authority }) => authority);
+    const inBundle = TrustBundle.authoritiesAt(authorities, now);
+    const tainted = idsOf(store.taints);
     const published = publishedIn(store);
-    const minted = [...store.authorities, ...store.additionalRoots, ...store.tokenKeys];
+    const minted = mintedIn(store);
     const history = TrustBundle.historyAt(minted, store.taints, now);
     const signing = SigningAuthority.at(authorities, now);
     const issuer = store.openAuthorities.find(({ authority }) => authority === signing);
@@ -69,14 +71,16 @@ export const AuthorityView = {
     const intermediates = signing?.intermediates.map((der) => Pem.format("CERTIFICATE", der)) ?? [];
     return {
       ...stretchAround(now, [
-        ...changesOf([...minted, ...published]),
+        ...[...minted, ...published].flatMap(({ schedule }) => Object.values(schedule) as Date[]),
         ...store.taints.map((each) => each.retiresAt),
         ...NextStep.changes(store),
       ]),
       issuer,
-      vouching: vouchingAt(store, now),
+      vouching: inBundle.filter(({ id }) => !tainted.has(id)),
       denials: store.denials,
-      crlIssuers: crlIssuersAt(store, now),
+      crlIssuers: store.openAuthorities
+        .filter(({ authority }) => inBundle.includes(authority))
+        .toSorted((a, b) => (a.authority.id < b.authority.id ? -1 : 1)),
       apart: [],
       revocations: store.revocations,
       trustBundle,
@@ -97,43 +101,21 @@ export const AuthorityView = {
   },
 };
 
-/**
- * The authorities whose leaves are credentials: those in the bundle that were never tainted. A tainted
- * root may stay in the bundle for a while, and a thief of its key must not get leaves of its successor.
- */
-function vouchingAt(
-  { openAuthorities, taints }: OpenedStore,
-  now: Date,
-): readonly SigningAuthority[] {
-  const tainted = new Set(taints.map(({ id }) => id));
-  const authorities = openAuthorities.map(({ authority }) => authority);
-  return TrustBundle.authoritiesAt(authorities, now).filter(({ id }) => !tainted.has(id));
-}
+const idsOf = (taints: readonly Taint[]): Set<string> => new Set(taints.map(({ id }) => id));
 
-/** The authorities whose roots are in the bundle, tainted ones too: each may have to revoke leaves. */
-function crlIssuersAt({ openAuthorities }: OpenedStore, now: Date): readonly OpenAuthority[] {
-  const published = TrustBundle.authoritiesAt(
-    openAuthorities.map(({ authority }) => authority),
-    now,
-  );
-  return openAuthorities
-    .filter(({ authority }) => published.includes(authority))
-    .toSorted((a, b) => (a.authority.id < b.authority.id ? -1 : 1));
-}
+/** Everything that a taint can be about, with the schedules that it was minted with. */
+const mintedIn = (store: OpenedStore): readonly ScheduledAuthority[] => [
+  ...store.authorities,
+  ...store.additionalRoots,
+  ...store.tokenKeys,
+];
 
 /** The interval around `now` without a change. Requests may come with times in any order. */
-function stretchAround(
-  now: Date,
-  changes: readonly Date[],
-): Pick<AuthorityView, "validFrom" | "validUntil"> {
+function stretchAround(now: Date, changes: readonly Date[]) {
   return {
     validFrom: changes.filter((instant) => instant <= now).reduce(later, always),
     validUntil: changes.filter((instant) => instant > now).reduce(earlier, never),
   };
-}
-
-function changesOf(scheduled: readonly ScheduledAuthority[]): Date[] {
-  return scheduled.flatMap(({ schedule }) => Object.values(schedule) as Date[]);
 }
 
 function refusalSentence({ kind, id, refusal }: RefusedRecord): string {
@@ -154,25 +136,19 @@ function whyNoTokens({ tokenKeys }: OpenedStore, now: Date): string[] {
   return from ? [`no key signs JWT-SVIDs until ${from.toISOString()}`] : [];
 }
 
-function publishedIn({
-  openAuthorities,
-  additionalRoots,
-  taints,
-}: OpenedStore): PublishedAuthority[] {
-  const authorities = openAuthorities.map(({ authority }) => authority);
-  return [...authorities, ...Taint.apply(additionalRoots, taints)];
-}
+const publishedIn = (store: OpenedStore): readonly PublishedAuthority[] => [
+  ...store.openAuthorities.map(({ authority }) => authority),
+  ...Taint.apply(store.additionalRoots, store.taints),
+];
 
 /**
  * One sentence for each taint that the configuration states and the store does not have: it was never
  * recorded, or the store withholds it.
  */
 export function missingTaintsAt(store: OpenedStore, now: Date): string[] {
-  const { authorities, additionalRoots, tokenKeys, taints, storedTaints } = store;
-  const stored = new Set(storedTaints.map(({ id }) => id));
-  const missing = new Set(taints.map(({ id }) => id).filter((id) => !stored.has(id)));
-  return [...authorities, ...additionalRoots, ...tokenKeys]
-    .filter(({ id, schedule }) => missing.has(id) && schedule.retiresAt > now)
+  const [all, stored] = [idsOf(store.taints), idsOf(store.storedTaints)];
+  return mintedIn(store)
+    .filter(({ id, schedule }) => all.has(id) && !stored.has(id) && schedule.retiresAt > now)
     .map(({ id }) => `the store lacks the taint of ${id} that TAINTED_AUTHORITIES states`);
 }
 
@@ -181,14 +157,13 @@ export function missingTaintsAt(store: OpenedStore, now: Date): string[] {
  * outlasts its line in the configuration: a bundle never takes back what it has withdrawn, and its sequence never falls.
  */
 export function unrecordedTaintsAt(store: OpenedStore, now: Date): readonly Taint[] {
-  const { authorities, additionalRoots, tokenKeys, taints, storedTaints } = store;
-  const open = [...authorities, ...additionalRoots, ...tokenKeys].filter(
-    ({ schedule }) => now < schedule.retiresAt,
-  );
-  return taints.filter(
+  const open = mintedIn(store).filter(({ schedule }) => now < schedule.retiresAt);
+  return store.taints.filter(
     ({ id, retiresAt }) =>
       open.some((each) => each.id === id) &&
-      !storedTaints.some((each) => each.id === id && Number(each.retiresAt) === Number(retiresAt)),
+      !store.storedTaints.some(
+        (each) => each.id === id && Number(each.retiresAt) === Number(retiresAt),
+      ),
   );
 }
 
@@ -196,7 +171,7 @@ export function unrecordedTaintsAt(store: OpenedStore, now: Date): readonly Tain
 export function exposuresAt(store: OpenedStore, now: Date): string[] {
   const published = publishedIn(store);
   const trusted = TrustBundle.authoritiesAt(published, now);
-  return [...new Set(store.taints.map(({ id }) => id))].flatMap((id) => {
+  return [...idsOf(store.taints)].flatMap((id) => {
     const roots = published.find((each) => each.id === id)?.roots ?? [];
     // Another authority or an additional root may keep the same root in the bundle.
     const ends = trusted

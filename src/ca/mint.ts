@@ -81,11 +81,6 @@ export const Mint = {
   knownFrom: ({ phaseLengths }: Pick<Mint, "phaseLengths">, now: Date): Date =>
     addSeconds(wholeSeconds(new Date(now.getTime() + 999)), phaseLengths.propagationSeconds),
 
-  /** Stores an authority under a seal of the newest KEK. @throws RecordError if its record does not open. */
-  async storeAuthority(mint: Mint, created: NewAuthority): Promise<void> {
-    await Mint.storeRecord(mint, await AuthorityRecord.seal(created, mint));
-  },
-
   /** Makes an authority for a schedule, stores it sealed, and drops its open key. */
   async mintAuthority(mint: Mint, schedule: Schedule): Promise<void> {
     const created = await NewAuthority.create(mint.trustDomain, mint.authorityKey, schedule);
@@ -107,24 +102,9 @@ export const Mint = {
 };
 
 /**
- * Stores a new authority, after requiring that its record opens and, if the mesh has CRLs, that it can sign one:
- * without a CRL of each root, no verifier could use those of the others.
- */
-async function storePublishable(mint: Mint, created: NewAuthority): Promise<void> {
-  const record = await AuthorityRecord.seal(created, mint);
-  if (mint.crl) {
-    const issuer = await AuthorityRecord.open(record, mint, mint.cryptoProvider);
-    const { id, schedule } = issuer.authority;
-    const { propagationSeconds } = mint.phaseLengths;
-    const content = planCrl(id, [], { ...mint.crl, propagationSeconds }, schedule.publishedFrom);
-    await UnsignedCrl.sign(issuer, UnsignedCrl.prepare(issuer, content));
-  }
-  await Mint.storeRecord(mint, record);
-}
-
-/**
  * Stores an authority that is new to this CA, and logs when it signs.
- * @throws RecordError if its record does not open; Error if the mesh has CRLs and it can sign none.
+ * @throws RecordError if its record does not open; Error if the mesh has CRLs and it can sign none: without a CRL of each
+ *   root, no verifier could use those of the others.
  */
 export async function addAuthority(
   mint: Mint,
@@ -132,8 +112,15 @@ export async function addAuthority(
   event: OperationalEvent["event"],
   detail: string,
 ): Promise<void> {
-  await storePublishable(mint, created);
+  const record = await AuthorityRecord.seal(created, mint);
   const { id, schedule } = created.authority;
+  if (mint.crl) {
+    const issuer = await AuthorityRecord.open(record, mint, mint.cryptoProvider);
+    const { propagationSeconds } = mint.phaseLengths;
+    const content = planCrl(id, [], { ...mint.crl, propagationSeconds }, schedule.publishedFrom);
+    await UnsignedCrl.sign(issuer, UnsignedCrl.prepare(issuer, content));
+  }
+  await Mint.storeRecord(mint, record);
   mint.log.operation({
     event,
     level: "info",

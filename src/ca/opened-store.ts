@@ -115,24 +115,17 @@ export async function openRecordOrThrow(
 ): Promise<OpenedRecord> {
   const { kind, id } = stored;
   if (kind === "authority") {
-    return {
-      kind,
-      id,
-      issuer: await AuthorityRecord.open(stored, opening, opening.cryptoProvider),
-    };
+    const issuer = await AuthorityRecord.open(stored, opening, opening.cryptoProvider);
+    return { kind, id, issuer };
   }
   if (kind === "tokenKey") {
     return { kind, id, value: await KeyedStatement.openTokenKey(stored, opening) };
   }
   const value = await Statement.open(kind, stored, opening);
-  if (kind === "denial") return { kind, id, value: requireKnown(value as DenialContent) };
-  return { kind, id, value } as OpenedStatement;
-}
-
-/** Refuses a denial whose subject only a newer version can parse. @throws RecordError `form` */
-function requireKnown(content: DenialContent): Denial {
-  const denial = Denial.parse(content);
-  if (denial) return denial;
+  if (kind !== "denial") return { kind, id, value } as OpenedStatement;
+  const denial = Denial.parse(value as DenialContent);
+  if (denial) return { kind, id, value: denial };
+  // Only a newer version can parse its subject.
   throw new RecordError("form", "a denial of an unknown form");
 }
 
@@ -152,11 +145,10 @@ export function assemble(
 ): OpenedStore {
   const opened = records.flatMap((each) => ("issuer" in each ? [each.issuer] : []));
   const authorities = opened.map(({ authority }) => authority);
+  const valuesOf = (kind: string): unknown[] =>
+    records.flatMap((each) => ("value" in each && each.kind === kind ? [each.value] : []));
   const statements = Object.fromEntries(
-    Object.keys(statementKinds).map((kind) => [
-      kind,
-      records.flatMap((each) => valuesIn(each, kind)),
-    ]),
+    Object.keys(statementKinds).map((kind) => [kind, valuesOf(kind)]),
   ) as unknown as OpenedStore["statements"];
   const additionalRoots = statements.root;
   const storedTaints = records.flatMap((each) => taintOf(each, authorities, statements.tokenKey));
@@ -173,13 +165,8 @@ export function assemble(
     additionalRoots,
     taints,
     storedTaints,
-    tokenKeys: statements.tokenKey.map((key) => ({
-      ...key,
-      isTainted: taints.some(({ id }) => id === key.id),
-    })),
-    requests: statements.request.filter(
-      (request) => !authorities.some(({ id }) => id === request.id),
-    ),
+    tokenKeys: statements.tokenKey.map((key) => ({ ...key, isTainted: isIn(taints, key) })),
+    requests: statements.request.filter((request) => !isIn(authorities, request)),
     authorityRoot,
     phaseLengths,
     denials: statements.denial,
@@ -190,15 +177,15 @@ export function assemble(
   };
 }
 
+const isIn = (list: readonly { readonly id: string }[], { id }: { readonly id: string }): boolean =>
+  list.some((each) => each.id === id);
+
 /** The taint of a key for tokens: the key leaves the documents at once, whatever `retiresAt` the taint has. */
 const goneAtOnce = ({ id, taintedAt }: Pick<Taint, "id" | "taintedAt">): Taint => ({
   id,
   taintedAt,
   retiresAt: taintedAt,
 });
-
-const valuesIn = (record: OpenedRecord, kind: string): unknown[] =>
-  "value" in record && record.kind === kind ? [record.value] : [];
 
 /**
  * The taint of a record. A taint that does not open may mean that a key is stolen: its authority stops

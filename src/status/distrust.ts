@@ -1,7 +1,7 @@
 import { CertificateVerifier } from "../authn/certificate-verifier.ts";
 import type { Denial, RequestAttributes } from "../ca/denial.ts";
 import { LogEntry } from "../ca/issuance/log-entry.ts";
-import { revocationOf } from "../ca/revocation/revocations.ts";
+import { revocationOf } from "../ca/revocation/crl-plan.ts";
 import type { RevocationContent } from "../custody/record-kinds.ts";
 import type { SigningAuthority } from "../pki/authority/signing-authority.ts";
 import { Hex } from "../pki/encoding/bytes.ts";

@@ -1,4 +1,5 @@
-import type { RevocationContent } from "../../custody/record-kinds.ts";
+import type { RecordName } from "../../custody/authority-store.ts";
+import { type RevocationContent, statementKinds } from "../../custody/record-kinds.ts";
 import { concatBytes } from "../../foundation/octets.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { CrlContent } from "../../pki/x509/crl/crl-to-be-signed.ts";
@@ -111,6 +112,31 @@ function bigEndian(number: number, octets: number): Bytes {
     bytes[i] = left % 256;
   }
   return bytes;
+}
+
+/** Finds the revocation of a certificate by its authority and serial number (content octets in hexadecimal). */
+export function revocationOf(
+  revocations: readonly RevocationContent[],
+  { authority, serialNumber }: { readonly authority: string; readonly serialNumber: string },
+): RevocationContent | undefined {
+  return revocations.find(
+    (each) => each.authority === authority && each.certificates.has(serialNumber),
+  );
+}
+
+/** Twice the longest lifetime of a CRL: by then no CRL in use has an entry of the record. */
+const restSeconds = 48 * 3600;
+
+/** Finds the records of revocations that can be deleted: no CRL needs any of their certificates any more. */
+export function expiredRevocations(
+  revocations: readonly RevocationContent[],
+  propagationSeconds: number,
+  now: Date,
+): readonly (RecordName & { readonly kind: "revocation" })[] {
+  const end = now.getTime() / 1000 - restSeconds - 2 * propagationSeconds;
+  return revocations
+    .filter(({ certificates }) => Math.max(...certificates.values()) < end)
+    .map((each) => ({ kind: "revocation", id: statementKinds.revocation.idOf(each) }));
 }
 
 /** The time from one CRL to its nextUpdate. */

@@ -13,7 +13,7 @@ import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
 import { Mint } from "../mint.ts";
 import { OpenedStore } from "../opened-store.ts";
 import { type CrlLengths, planCrl } from "./crl-plan.ts";
-import { newestOf, numberOf } from "./root-crls.ts";
+import { newestOf, numberOf } from "./published-crls.ts";
 
 /**
  * A root's CRL is valid for at least eight months and is replaced while six are left, so that it does not expire during

@@ -12,7 +12,6 @@ import type { Authorities } from "../authorities.ts";
 import type { AuthorityView } from "../authority-view.ts";
 import type { EventLog } from "../issuance/event-log.ts";
 import { type CrlLengths, crlPeriodAt, planCrl } from "./crl-plan.ts";
-import { type RootCrl, rootCrlsIn } from "./root-crls.ts";
 
 /** The CRL of one authority, or of a root in a key service. */
 interface PublishedCrl {
@@ -64,6 +63,12 @@ interface CrlInput {
 
 interface SignedCrl extends PublishedCrl {
   readonly toBeSigned: Bytes;
+}
+
+/** The stored CRL of a root, which a key in a key service has signed. */
+interface RootCrl {
+  readonly crl: Crl;
+  readonly root: Certificate;
 }
 
 /** The most requests that wait while CRLs are signed. */
@@ -184,27 +189,21 @@ export const PublishedCrls = {
    * authority may sign CRLs.
    */
   gapsIn(view: AuthorityView): readonly string[] {
-    const { crlIssuers, trustBundle } = view;
     const withCrl = rootCrlsIn(view);
-    const authorities = crlIssuers.map(({ authority }) => authority);
-    const [able, unable] = [
-      authorities.filter(UnsignedCrl.maySign),
-      authorities.filter((each) => !UnsignedCrl.maySign(each)),
-    ];
-    const uncovered = trustBundle.roots.filter(
+    const authorities = view.crlIssuers.map(({ authority }) => authority);
+    if (!authorities.some(UnsignedCrl.maySign)) return [];
+    const unable = authorities.filter((each) => !UnsignedCrl.maySign(each));
+    const uncovered = view.trustBundle.roots.filter(
       (der) =>
         !authorities.some(({ certificate }) => Bytes.equal(certificate.der, der)) &&
         !withCrl.some(({ crl }) => Crl.isOf(crl, Crl.issuer(Certificate.parse(der)))),
     );
-    return able.length === 0
-      ? []
-      : [
-          ...unable.map(({ id }) => `the authority ${id} has no CRL: its key usage lacks cRLSign`),
-          ...uncovered.map(
-            (root) =>
-              `no CRL of the root with the SHA-256 fingerprint ${fingerprintOf(root)} is known`,
-          ),
-        ];
+    return [
+      ...unable.map(({ id }) => `the authority ${id} has no CRL: its key usage lacks cRLSign`),
+      ...uncovered.map(
+        (root) => `no CRL of the root with the SHA-256 fingerprint ${fingerprintOf(root)} is known`,
+      ),
+    ];
   },
 };
 
@@ -219,6 +218,29 @@ function isSame(a: CrlInput, b: CrlInput): boolean {
     a.roots.every(({ crl }, i) => crl === b.roots[i]?.crl)
   );
 }
+
+/** Selects the newest CRL of each root of the bundle that has one. Root certificates with one key and name share a CRL. */
+export function rootCrlsIn({ trustBundle, store }: AuthorityView): readonly RootCrl[] {
+  const found = new Map<Crl, Certificate>();
+  const { crl: stored } = store.statements;
+  for (const der of stored.length > 0 ? trustBundle.roots : []) {
+    const root = Certificate.parse(der);
+    const crl = newestOf(root, stored);
+    if (crl) found.set(crl, root);
+  }
+  return [...found].map(([crl, root]) => ({ crl, root }));
+}
+
+/** The newest stored CRL of a root; `undefined` if it has none. */
+export function newestOf(root: Certificate, stored: readonly Crl[]): Crl | undefined {
+  const issuer = Crl.issuer(root);
+  return stored
+    .filter((crl) => Crl.isOf(crl, issuer))
+    .reduce<Crl | undefined>((a, b) => (a && numberOf(a) >= numberOf(b) ? a : b), undefined);
+}
+
+/** The number of a CRL; 0 without one. */
+export const numberOf = ({ number = 0n }: Crl): bigint => number;
 
 async function publishedOf({ crl, root }: RootCrl): Promise<PublishedCrl> {
   const { authorityKeyIdentifier = new Uint8Array(), der, signedBytes } = crl;

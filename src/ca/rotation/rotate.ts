@@ -12,7 +12,7 @@ import { Taint } from "../../pki/authority/taint.ts";
 import { exposuresAt, missingTaintsAt, unrecordedTaintsAt } from "../authority-view.ts";
 import { carryOutKeyPlan, Mint, planKeys } from "../mint.ts";
 import { OpenedStore } from "../opened-store.ts";
-import { expiredRevocations } from "../revocation/revocations.ts";
+import { expiredRevocations } from "../revocation/crl-plan.ts";
 import { askUpstream } from "./ask-upstream.ts";
 import { NextStep } from "./next-step.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { expiredRevocations, revocationOf } from "../../../src/ca/revocation/crl-plan.ts";
 import { RevocationStatements } from "../../../src/ca/revocation/record-revocations.ts";
-import { expiredRevocations, revocationOf } from "../../../src/ca/revocation/revocations.ts";
 import { RevocationContent } from "../../../src/custody/record-kinds.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { createMemoryMint } from "../../testkit/ca/memory-mint.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { AuthorityView } from "../../../src/ca/authority-view.ts";
 import { keepRootCrls, rootCrlLengths } from "../../../src/ca/revocation/keep-root-crls.ts";
-import { rootCrlsIn } from "../../../src/ca/revocation/root-crls.ts";
+import { rootCrlsIn } from "../../../src/ca/revocation/published-crls.ts";
 import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { AuthorityRecord } from "../../../src/custody/authority-record.ts";
 import { Statement } from "../../../src/custody/statement.ts";

@@ -214,7 +214,9 @@ export async function restoreBackup(session: Session, backup: OpenedBackup): Pro
   for (const kind of kinds) {
     for (const value of backup.statements[kind]) await Mint.storeStatement(mint, kind, value);
   }
-  for (const authority of backup.authorities) await Mint.storeAuthority(mint, authority);
+  for (const authority of backup.authorities) {
+    await Mint.storeRecord(mint, await AuthorityRecord.seal(authority, mint));
+  }
   for (const { extractablePrivateKey: key, ...request } of backup.requests) {
     await Mint.storeRecord(mint, await KeyedStatement.seal("request", request, key, mint));
   }

@@ -1,7 +1,7 @@
 import { Mint } from "../../../ca/mint.ts";
+import { revocationOf } from "../../../ca/revocation/crl-plan.ts";
 import { PublishedCrls } from "../../../ca/revocation/published-crls.ts";
 import { RevocationStatements } from "../../../ca/revocation/record-revocations.ts";
-import { revocationOf } from "../../../ca/revocation/revocations.ts";
 import type { RevocationContent } from "../../../custody/record-kinds.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
 import { instant } from "../../../foundation/text.ts";
