@@ -2,7 +2,7 @@ import * as z from "zod/mini";
 import { Denial } from "../ca/denial.ts";
 import { RevocationContent } from "../custody/record-kinds.ts";
 import { commonName } from "../foundation/globs.ts";
-import { instant, jsonText, refuse } from "../foundation/text.ts";
+import { instant, jsonText, parsedText, refuse } from "../foundation/text.ts";
 import type { ConfiguredTaint } from "../pki/authority/taint.ts";
 import { SerialNumber } from "../pki/encoding/serial-number.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
@@ -61,17 +61,14 @@ interface Deniable {
   >[];
 }
 
-interface Fault {
-  readonly fault: string;
-  readonly subject?: never;
-}
-
 const accountPattern = /^(?:spiffe:\/\/([^/]*)\/)?ns\/([^/]*)\//;
 const namedPattern = /^(cluster|issuer|pod|token|subject|claim)\/(.*)$/;
 /** The form of the UID that the kubelet gives to a static pod, which comes from a file. */
 const filePodUidPattern = /^[0-9a-f]{32}$/;
 
-type Compared = { readonly subject: string; readonly fault?: never } | Fault;
+type Compared =
+  | { readonly subject: string; readonly fault?: never }
+  | { readonly fault: string; readonly subject?: never };
 
 /**
  * The subject as the CA compares it.
@@ -134,22 +131,18 @@ function clusterOf(name: string, issuers: Deniable["issuers"]): Compared {
   const [cluster = name, other] = clusters.has(name) ? [name] : clusters;
   if (found.length > 0 && other === undefined) return { subject: `cluster/${cluster}` };
   const meant = found.length > 0 ? found : issuers;
-  return absent(
-    `cluster ${name}`,
-    meant.map((each) => `cluster/${each.cluster}`),
-  );
+  const known = meant.map((each) => `cluster/${each.cluster}`);
+  return absent(`cluster ${name}`, known);
 }
 
 function accountOf(namespace: string, subject: string, issuers: Deniable["issuers"]): Compared {
   const globs = issuers.flatMap(({ namespaces }) => namespaces);
   if (globs.some((glob) => commonName(namespace, glob) !== undefined)) return { subject };
-  return absent(
-    `namespace ${namespace}`,
-    globs.map((glob) => `ns/${glob}`),
-  );
+  const known = globs.map((glob) => `ns/${glob}`);
+  return absent(`namespace ${namespace}`, known);
 }
 
-const absent = (what: string, known: readonly string[]): Fault => ({
+const absent = (what: string, known: readonly string[]): Compared => ({
   fault: `no issuer of ISSUERS has the ${what}: there are ${[...new Set(known)].slice(0, 20).join(", ") || "none"}`,
 });
 
@@ -167,19 +160,11 @@ export function deniedHere(
   };
 }
 
-const typedContent = (text: string): string => SerialNumber.content(SerialNumber.typed(text));
-
-const serial = z.pipe(
-  z
-    .string()
-    .check(
-      z.refine(
-        (text) => SerialNumber.mayBe(text) && RevocationContent.isSerialNumber(typedContent(text)),
-        "must be a serial number as `certificate revoked` shows it",
-      ),
-    ),
-  z.transform(typedContent),
-);
+const serial = parsedText((text) => {
+  if (!SerialNumber.mayBe(text)) return undefined;
+  const content = SerialNumber.content(SerialNumber.typed(text));
+  return RevocationContent.isSerialNumber(content) ? content : undefined;
+}, "must be a serial number as `certificate revoked` shows it");
 
 const reasons = Object.keys(RevocationReason.codes) as [RevocationReason, ...RevocationReason[]];
 

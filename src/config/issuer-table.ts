@@ -76,17 +76,14 @@ const intermediate = z.strictObject({
   name_constraints: z._default(z.boolean(), false),
 });
 
-const oneLine = z.string().check(
-  z.regex(/^[\x21-\x7e]{1,1024}$/, {
-    error: "must be 1 to 1024 printable characters",
-    abort: true,
-  }),
-);
+const oneLine = matching(/^[\x21-\x7e]{1,1024}$/, {
+  error: "must be 1 to 1024 printable characters",
+  abort: true,
+});
 
 const namespaces = globs(/^[a-z0-9*-]{1,63}$/, "namespace");
 
 const nodeReach = z.strictObject({ nodes: globs(/^[a-z0-9.*-]{1,253}$/, "node"), namespaces });
-
 const nodeReaches = z.array(nodeReach).check(z.minLength(1), z.maxLength(256));
 
 /** Makes a schema of a list of at most 16 elements, empty by default. */
@@ -146,7 +143,8 @@ const table = members.check(
     error: "excludes jwks_uri: give one of the two",
   }),
   z.refine(
-    (each) => each.jwks || each.jwks_uri || isSafeToFetch(each.issuer) || needsNoKeys(each),
+    ({ jwks, jwks_uri, issuer, kubernetes }) =>
+      jwks || jwks_uri || isSafeToFetch(issuer) || kubernetes?.review === "instead-of-keys",
     {
       path: ["issuer"],
       error: "must be an https URL for discovery, or have jwks_uri or jwks beside it",
@@ -182,19 +180,11 @@ const clusterKeys = [
 
 function faultsOfSubjects(each: IssuerTable): readonly Fault[] {
   const { subjects, recorded_claims } = each;
-  const fault = "stands beside subjects alone";
-  if (!subjects) return recorded_claims ? [[["recorded_claims"], fault]] : [];
-  return [
-    ...clusterKeys
-      .filter((key) => isGiven(each[key]))
-      .map(
-        (key): Fault => [
-          [key],
-          "excludes subjects: an issuer has ServiceAccounts, or a table of claims",
-        ],
-      ),
-    ...subjectFaults(each),
-  ];
+  const alone = "stands beside subjects alone";
+  if (!subjects) return recorded_claims ? [[["recorded_claims"], alone]] : [];
+  const excluded = "excludes subjects: an issuer has ServiceAccounts, or a table of claims";
+  const given = clusterKeys.filter((key) => isGiven(each[key]));
+  return [...given.map((key): Fault => [[key], excluded]), ...subjectFaults(each)];
 }
 
 const isGiven = (value: unknown): boolean =>
@@ -204,27 +194,16 @@ const isGiven = (value: unknown): boolean =>
 const maximumTables = 1024;
 
 /** Whether only the claims of its token limit what a node proxy may request. */
-const needsNodeReach = ({
-  trusted_node_accounts,
-  node_checks,
-  kubernetes,
-}: Pick<IssuerTable, "trusted_node_accounts" | "node_checks" | "kubernetes">): boolean =>
+const needsNodeReach = ({ trusted_node_accounts, node_checks, kubernetes }: IssuerTable): boolean =>
   trusted_node_accounts.length > 0 && (node_checks === "claims" || !kubernetes);
 
 /** Whether an account is a signer twice, or also a node proxy or gateway: its rights would add up unnoticed. */
-function hasTwoParts({
-  cluster_signers,
-  gateways,
-  trusted_node_accounts,
-}: Pick<IssuerTable, "cluster_signers" | "gateways" | "trusted_node_accounts">): boolean {
+function hasTwoParts({ cluster_signers, gateways, trusted_node_accounts }: IssuerTable): boolean {
   const nameOf = ({ namespace, name }: ServiceAccount): string => `${namespace}/${name}`;
   const signers = cluster_signers.map(({ account }) => nameOf(account));
   const others = [...trusted_node_accounts, ...gateways.map(({ account }) => account)].map(nameOf);
   return new Set(signers).size < signers.length || others.some((each) => signers.includes(each));
 }
-
-const needsNoKeys = ({ kubernetes }: Pick<IssuerTable, "kubernetes">): boolean =>
-  kubernetes?.review === "instead-of-keys";
 
 const tables = z.array(table).check(
   z.minLength(1, "must name at least one issuer"),

@@ -24,58 +24,46 @@ export function policyFaults(form: Surroundings): string[] {
   );
 }
 
-/** The effects of a rule that are possible for one product only. */
-const effects = [
-  ["signer", "workload"],
-  ["dns_names", "workload"],
-  ["audiences", "token"],
-] as const;
+/** The sentences whose faults are there, in their order. */
+const sentencesOf = (faults: Readonly<Record<string, boolean>>): string[] =>
+  Object.entries(faults).flatMap(([sentence, isThere]) => (isThere ? [sentence] : []));
 
 function faultsOf({ when, then, since }: RuleTable, form: Surroundings): readonly string[] {
-  const { deny, maximum_life, default_life, key_types, signer } = then;
+  const { deny, maximum_life, default_life, key_types, signer, dns_names, audiences } = then;
   const deniesByNode = deny !== undefined && when.node !== undefined;
+  const changes = deny === undefined && Object.keys(then).length > 0;
   const keys = when.key_type ?? key_types ?? [];
-  const faults: readonly [boolean, string][] = [
-    [deny !== undefined && Object.keys(then).length > 1, "then.deny: must stand alone"],
-    [
+  const isNeverFor = (product: "workload" | "token"): boolean =>
+    when.product?.includes(product) === false;
+  return sentencesOf({
+    "then.deny: must stand alone": deny !== undefined && Object.keys(then).length > 1,
+    "then.default_life: must not exceed maximum_life":
       (default_life ?? 0) > (maximum_life ?? Number.POSITIVE_INFINITY),
-      "then.default_life: must not exceed maximum_life",
-    ],
-    ...(["maximum_life", "default_life"] as const).map((name): [boolean, string] => [
-      (then[name] ?? 0) > form.MAX_WORKLOAD_CERT_TTL,
-      `then.${name}: must not exceed MAX_WORKLOAD_CERT_TTL, which holds for every rule`,
-    ]),
-    [
-      when.node !== undefined && !deniesByNode && Object.keys(then).length > 0,
-      "when.node: stands in a rule that denies or does nothing, because a renewal by certificate does not show it",
-    ],
-    [
+    "then.maximum_life: must not exceed MAX_WORKLOAD_CERT_TTL, which holds for every rule":
+      (maximum_life ?? 0) > form.MAX_WORKLOAD_CERT_TTL,
+    "then.default_life: must not exceed MAX_WORKLOAD_CERT_TTL, which holds for every rule":
+      (default_life ?? 0) > form.MAX_WORKLOAD_CERT_TTL,
+    "when.node: stands in a rule that denies or does nothing, because a renewal by certificate does not show it":
+      when.node !== undefined && changes,
+    "when.claims: stands in a rule that denies or does nothing, where a table with subjects has a renewal_limit, because a renewal by certificate does not show claims":
       when.claims !== undefined &&
-        deny === undefined &&
-        Object.keys(then).length > 0 &&
-        form.ISSUERS.some(({ subjects, renewal_limit = 0 }) => subjects && renewal_limit > 0),
-      "when.claims: stands in a rule that denies or does nothing, where a table with subjects has a renewal_limit, because a renewal by certificate does not show claims",
-    ],
-    [deniesByNode && !since, "since: is required where a rule denies by the node"],
-    [!deniesByNode && since !== undefined, "since: has no effect where no node is denied"],
-    [
+      changes &&
+      form.ISSUERS.some(({ subjects, renewal_limit = 0 }) => subjects && renewal_limit > 0),
+    "since: is required where a rule denies by the node": deniesByNode && !since,
+    "since: has no effect where no node is denied": !deniesByNode && since !== undefined,
+    "then.key_types: refuses every key that the rule is for: write deny":
       key_types?.some((type) => keys.includes(type)) === false,
-      "then.key_types: refuses every key that the rule is for: write deny",
-    ],
-    ...effects.map(([name, product]): [boolean, string] => [
-      then[name] !== undefined && when.product?.includes(product) === false,
-      `then.${name}: has an effect on the product ${product} alone`,
-    ]),
-    [
+    "then.signer: has an effect on the product workload alone":
+      signer !== undefined && isNeverFor("workload"),
+    "then.dns_names: has an effect on the product workload alone":
+      dns_names !== undefined && isNeverFor("workload"),
+    "then.audiences: has an effect on the product token alone":
+      audiences !== undefined && isNeverFor("token"),
+    "then.key_types: has no effect on the product token, which has no key":
       key_types !== undefined && when.product?.join() === "token",
-      "then.key_types: has no effect on the product token, which has no key",
-    ],
-    [
+    "then.signer: must be one of SIGNERS":
       signer !== undefined && !form.SIGNERS.some(({ name }) => name === signer),
-      "then.signer: must be one of SIGNERS",
-    ],
-  ];
-  return faults.filter(([isFault]) => isFault).map(([, fault]) => fault);
+  });
 }
 
 /**
@@ -122,42 +110,29 @@ function whyNever(when: RuleTable["when"], form: Surroundings): string | undefin
     intermediate: issuers.some(({ intermediates }) => intermediates.length > 0),
     token: issuers.some(({ jwt_audiences }) => jwt_audiences !== undefined),
   };
-  const rules: readonly [boolean, string][] = [
-    [named.length > 0, "no table of ISSUERS has such a cluster and issuer"],
-    [
-      named.some(({ namespaces }) => mayMatch(when.namespace, namespaces)),
-      "no such issuer may vouch for the namespace",
-    ],
-    [mayMatch(when.caller?.namespace, vouching), "no issuer may vouch for the caller's namespace"],
-    [
-      mayMatch(
-        when.signer,
-        signers.map(({ name }) => name),
-      ),
-      "no table of SIGNERS has the name",
-    ],
-    [
-      when.product?.some((product) => possible[product]) !== false,
-      "no table of ISSUERS lets anybody have the product",
-    ],
-    [
-      when.proof?.some((proof) => proof !== "forwarded" || possible.serving) !== false,
-      "no table of ISSUERS has a gateway",
-    ],
-    [(when.requested_over ?? -1) < form[key], `who asks for more than ${key} is refused anyway`],
-    [!isForTokens || !when.key_type, "a token has no key"],
-    [
-      Object.keys(when.claims ?? {}).every((name) =>
-        issuers.some((table) => recordedNames(table).includes(name)),
-      ),
-      "no table of ISSUERS with subjects records the claim",
-    ],
-    [
-      !when.signer || when.product?.includes("workload") !== false,
-      "a request for no workload names a signer",
-    ],
-  ];
-  return rules.find(([holds]) => !holds)?.[1];
+  const [first] = sentencesOf({
+    "no table of ISSUERS has such a cluster and issuer": named.length === 0,
+    "no such issuer may vouch for the namespace": !named.some(({ namespaces }) =>
+      mayMatch(when.namespace, namespaces),
+    ),
+    "no issuer may vouch for the caller's namespace": !mayMatch(when.caller?.namespace, vouching),
+    "no table of SIGNERS has the name": !mayMatch(
+      when.signer,
+      signers.map(({ name }) => name),
+    ),
+    "no table of ISSUERS lets anybody have the product":
+      when.product?.some((product) => possible[product]) === false,
+    "no table of ISSUERS has a gateway":
+      when.proof?.some((proof) => proof !== "forwarded" || possible.serving) === false,
+    [`who asks for more than ${key} is refused anyway`]: (when.requested_over ?? -1) >= form[key],
+    "a token has no key": isForTokens && when.key_type !== undefined,
+    "no table of ISSUERS with subjects records the claim": Object.keys(when.claims ?? {}).some(
+      (name) => !issuers.some((table) => recordedNames(table).includes(name)),
+    ),
+    "a request for no workload names a signer":
+      when.signer !== undefined && when.product?.includes("workload") === false,
+  });
+  return first;
 }
 
 /** Whether one condition matches whatever another one matches. */
@@ -190,25 +165,15 @@ export function contradictions(
 ): string[] {
   const { propagationSeconds, longestLeafSeconds, signingSeconds } = phases;
   const overlapSeconds = longestLeafSeconds + propagationSeconds;
-  const rules: readonly [boolean, string][] = [
-    [leaf.defaultSeconds > 0, "DEFAULT_WORKLOAD_CERT_TTL: must be longer than 0s"],
-    [
-      leaf.defaultSeconds <= leaf.maximumSeconds,
-      "DEFAULT_WORKLOAD_CERT_TTL: must not exceed MAX_WORKLOAD_CERT_TTL",
-    ],
-    [
-      leaf.maximumSeconds <= 10 * 366 * 24 * hour,
-      "MAX_WORKLOAD_CERT_TTL: must not exceed ten years",
-    ],
-    [
-      propagationSeconds === 0 || propagationSeconds >= shortestPropagationSeconds,
-      `PROPAGATION_INTERVAL: must be at least ${shortestPropagationSeconds}s (0s only where the store has one reader)`,
-    ],
-    [
-      signingSeconds >= 2 * overlapSeconds,
-      `AUTHORITY_LIFETIME: must be at least ${4 * overlapSeconds}s, four times MAX_WORKLOAD_CERT_TTL and PROPAGATION_INTERVAL together`,
-    ],
-    [signingSeconds <= 100 * 366 * 24 * hour, "AUTHORITY_LIFETIME: must not exceed a century"],
-  ];
-  return rules.filter(([holds]) => !holds).map(([, fault]) => fault);
+  return sentencesOf({
+    "DEFAULT_WORKLOAD_CERT_TTL: must be longer than 0s": leaf.defaultSeconds <= 0,
+    "DEFAULT_WORKLOAD_CERT_TTL: must not exceed MAX_WORKLOAD_CERT_TTL":
+      leaf.defaultSeconds > leaf.maximumSeconds,
+    "MAX_WORKLOAD_CERT_TTL: must not exceed ten years": leaf.maximumSeconds > 10 * 366 * 24 * hour,
+    [`PROPAGATION_INTERVAL: must be at least ${shortestPropagationSeconds}s (0s only where the store has one reader)`]:
+      propagationSeconds !== 0 && propagationSeconds < shortestPropagationSeconds,
+    [`AUTHORITY_LIFETIME: must be at least ${4 * overlapSeconds}s, four times MAX_WORKLOAD_CERT_TTL and PROPAGATION_INTERVAL together`]:
+      signingSeconds < 2 * overlapSeconds,
+    "AUTHORITY_LIFETIME: must not exceed a century": signingSeconds > 100 * 366 * 24 * hour,
+  });
 }

@@ -52,10 +52,10 @@ const pathsIn = (template: string): readonly (ClaimPath | undefined)[] =>
 
 /** Whether a text is a template. Two placeholders in a label are refused: `a-b` with `c` would give the name of `a` with `b-c`. */
 function isTemplate(text: string, isName: (filled: string) => boolean): boolean {
-  const hasOneInEachLabel = templatePieces(text)
-    .slice(1, -1)
-    .every((piece, i) => i % 2 === 0 || piece.includes("."));
-  const filled = templatePieces(text).map((piece, i) => (i % 2 === 1 ? "a" : piece));
+  const pieces = templatePieces(text);
+  const between = pieces.slice(1, -1);
+  const hasOneInEachLabel = between.every((piece, i) => i % 2 === 0 || piece.includes("."));
+  const filled = pieces.map((piece, i) => (i % 2 === 1 ? "a" : piece));
   return (
     text.length <= 512 &&
     hasOneInEachLabel &&
@@ -67,15 +67,10 @@ function isTemplate(text: string, isName: (filled: string) => boolean): boolean 
 /** A fault after which nothing else of the table is checked. */
 const stopping = (error: string) => ({ error, abort: true });
 
-const template = (noun: string, isName: (filled: string) => boolean) =>
-  z
-    .string()
-    .check(
-      z.refine(
-        (text) => isTemplate(text, isName),
-        stopping(`must be ${noun}, in which one claim in braces may stand in each label`),
-      ),
-    );
+function template(noun: string, isName: (filled: string) => boolean) {
+  const fault = `must be ${noun}, in which one claim in braces may stand in each label`;
+  return z.string().check(z.refine((text) => isTemplate(text, isName), stopping(fault)));
+}
 
 const entrySchema = z.strictObject({
   name: matching(tableName, stopping("must be lower-case letters, digits, dots and -")),
@@ -156,41 +151,25 @@ export function subjectFaults(table: Table): readonly Fault[] {
   const isShared = (audience: string): boolean =>
     sharedAudience.test(audience) || audience === issuer || issuer.endsWith(`/${audience}`);
   const isOwn = nameAllowList(namespaces);
-  return [
-    ...(audiences.some(isShared)
-      ? [
-          [
-            ["audiences"],
-            "must be given with subjects, and be this CA's alone: no default of a platform or a cloud",
-          ] as const,
-        ]
-      : []),
-    ...(recordedIn(table).length > maximumRecorded
-      ? [
-          [
-            ["recorded_claims"],
-            `is required where subjects name more than ${maximumRecorded} claims`,
-          ] as const,
-        ]
-      : []),
-    ...subjects.flatMap((each, i): readonly Fault[] => {
-      const isVouched = each.namespace.includes("{")
-        ? namespaces.length > 0
-        : isOwn(each.namespace);
-      const before = subjects.slice(0, i).find((other) => covers(other, each));
-      return [
-        ...(isVouched ? [] : [[["subjects", i, "namespace"], "is not among namespaces"] as const]),
-        ...(before
-          ? [
-              [
-                ["subjects", i, "claims"],
-                `never counts: ${before.name} before it fits all of its tokens`,
-              ] as const,
-            ]
-          : []),
-      ];
-    }),
-  ];
+  const faults: Fault[] = [];
+  if (audiences.some(isShared)) {
+    const alone = "must be given with subjects, and be this CA's alone";
+    faults.push([["audiences"], `${alone}: no default of a platform or a cloud`]);
+  }
+  if (recordedIn(table).length > maximumRecorded) {
+    const fault = `is required where subjects name more than ${maximumRecorded} claims`;
+    faults.push([["recorded_claims"], fault]);
+  }
+  for (const [i, each] of subjects.entries()) {
+    const isVouched = each.namespace.includes("{") ? namespaces.length > 0 : isOwn(each.namespace);
+    if (!isVouched) faults.push([["subjects", i, "namespace"], "is not among namespaces"]);
+    const before = subjects.slice(0, i).find((other) => covers(other, each));
+    if (before) {
+      const fault = `never counts: ${before.name} before it fits all of its tokens`;
+      faults.push([["subjects", i, "claims"], fault]);
+    }
+  }
+  return faults;
 }
 
 /** Whether `one` matches every token that `other` matches. A claim that only `one` uses may be absent from such a token. */
