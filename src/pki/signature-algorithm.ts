@@ -16,10 +16,10 @@ export interface SignatureScheme {
     | string
     | { readonly name: string; readonly hash: HashName }
     | { readonly name: string; readonly saltLength: number };
-  /** `undefined` for Ed25519. */
-  readonly hash: HashName | undefined;
-  /** Octets of r and of s when the signature is ECDSA, else `undefined`. */
-  readonly scalarOctets: number | undefined;
+  /** Absent where the message itself is signed: Ed25519 and ML-DSA. */
+  readonly hash?: HashName;
+  /** Octets of r and of s when the signature is ECDSA. */
+  readonly scalarOctets?: number;
 }
 
 /** The length of a scalar of each curve in octets, and so of each half of an ECDSA signature in the IEEE P1363 form. */
@@ -41,7 +41,6 @@ const rsaPkcs1 = (hash: HashName): SignatureScheme => ({
   importParameters: { name: "RSASSA-PKCS1-v1_5", hash },
   signParameters: "RSASSA-PKCS1-v1_5",
   hash,
-  scalarOctets: undefined,
 });
 
 /** RSASSA-PSS (RFC 8017 §8.1) with a salt as long as the hash, which JWS demands (RFC 7518 §3.5). */
@@ -49,16 +48,7 @@ export const rsaPss = (hash: HashName): SignatureScheme => ({
   importParameters: { name: "RSA-PSS", hash },
   signParameters: { name: "RSA-PSS", saltLength: Number(hash.slice(4)) / 8 },
   hash,
-  scalarOctets: undefined,
 });
-
-/** Ed25519 (RFC 8032). */
-export const ed25519: SignatureScheme = {
-  importParameters: { name: "Ed25519" },
-  signParameters: "Ed25519",
-  hash: undefined,
-  scalarOctets: undefined,
-};
 
 /** The parameter sets of ML-DSA (FIPS 204). */
 export type PostQuantumKey = "ML-DSA-44" | "ML-DSA-65" | "ML-DSA-87";
@@ -101,7 +91,7 @@ export interface SignatureAlgorithm extends SignatureScheme {
   /** The AlgorithmIdentifier without its NULL parameter, which verifiers have to accept as well (RFC 4055 §5). */
   readonly identifierWithoutNull?: Bytes;
   /** Octets of the signature where only one length is possible; workerd fails on every other length. */
-  readonly signatureOctets: number | undefined;
+  readonly signatureOctets?: number;
 }
 
 /** The algorithms that a key of each kind may sign with. SHA-1, MD5, DSA and PSS are not on the list. */
@@ -110,24 +100,21 @@ export const signatureAlgorithms: Record<SubjectKeyAlgorithm, readonly Signature
   "EC-P384": ellipticCurve("P-384"),
   "EC-P521": ellipticCurve("P-521"),
   RSA: [rsa("SHA-256", "0b"), rsa("SHA-384", "0c"), rsa("SHA-512", "0d")],
-  Ed25519: [
-    {
-      ...ed25519,
-      name: "Ed25519",
-      identifier: Hex.parseLiteral("300506032b6570"),
-      signatureOctets: 64,
-    },
-  ],
-  "ML-DSA-44": [mlDsa("ML-DSA-44", "11", 2420)],
-  "ML-DSA-65": [mlDsa("ML-DSA-65", "12", 3309)],
-  "ML-DSA-87": [mlDsa("ML-DSA-87", "13", 4627)],
+  Ed25519: [withoutDigest("Ed25519", "300506032b6570", 64)],
+  "ML-DSA-44": [withoutDigest("ML-DSA-44", "300b0609608648016503040311", 2420)],
+  "ML-DSA-65": [withoutDigest("ML-DSA-65", "300b0609608648016503040312", 3309)],
+  "ML-DSA-87": [withoutDigest("ML-DSA-87", "300b0609608648016503040313", 4627)],
 };
 
-/** ML-DSA over the message itself, not over a digest, with an empty context (RFC 9881 §3). */
-function mlDsa(name: PostQuantumKey, lastArc: string, signatureOctets: number): SignatureAlgorithm {
-  const identifier = Hex.parseLiteral(`300b06096086480165030403${lastArc}`);
-  const scheme = { importParameters: { name }, signParameters: name, hash: undefined };
-  return { ...scheme, scalarOctets: undefined, name, identifier, signatureOctets };
+/** Signs the message itself: Ed25519 (RFC 8032 §5.1), or ML-DSA with an empty context (RFC 9881 §3). */
+function withoutDigest(name: string, identifier: string, octets: number): SignatureAlgorithm {
+  return {
+    importParameters: { name },
+    signParameters: name,
+    name,
+    identifier: Hex.parseLiteral(identifier),
+    signatureOctets: octets,
+  };
 }
 
 function ellipticCurve(namedCurve: Curve): SignatureAlgorithm[] {
@@ -135,7 +122,6 @@ function ellipticCurve(namedCurve: Curve): SignatureAlgorithm[] {
     ...ecdsa(namedCurve, hash),
     name: `ecdsa-with-${hash}`,
     identifier: Hex.parseLiteral(`300a06082a8648ce3d0403${lastArc}`),
-    signatureOctets: undefined,
   });
   return [withHash("SHA-256", "02"), withHash("SHA-384", "03"), withHash("SHA-512", "04")];
 }
@@ -146,7 +132,6 @@ function rsa(hash: HashName, lastArc: string): SignatureAlgorithm {
     name: `${hash}-with-rsa`,
     identifier: Hex.parseLiteral(`300d06092a864886f70d0101${lastArc}0500`),
     identifierWithoutNull: Hex.parseLiteral(`300b06092a864886f70d0101${lastArc}`),
-    signatureOctets: undefined,
   };
 }
 

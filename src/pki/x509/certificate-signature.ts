@@ -47,7 +47,7 @@ function pssWith(hash: HashName, arc: string, saltOctets: string): PathAlgorithm
   const digest = `300d06096086480165030402${arc}0500`;
   const parameters = `3034a00f${digest}a11c301a06092a864886f70d010108${digest}a2030201${saltOctets}`;
   const identifier = Hex.parseLiteral(`304106092a864886f70d01010a${parameters}`);
-  return { ...rsaPss(hash), identifier, signatureOctets: undefined };
+  return { ...rsaPss(hash), identifier };
 }
 
 /** Names of algorithms that verifiers refuse, for the operator. */
