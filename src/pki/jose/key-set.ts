@@ -3,17 +3,7 @@ import { Base64 } from "../encoding/base64.ts";
 import { rsaKeyFault } from "../x509/subject-public-key.ts";
 
 /** The signature algorithms that a token may use (RFC 7518 §3.1, RFC 8037 §3.1): neither `none` nor a symmetric one. */
-export type JwsAlgorithm =
-  | "RS256"
-  | "RS384"
-  | "RS512"
-  | "PS256"
-  | "PS384"
-  | "PS512"
-  | "ES256"
-  | "ES384"
-  | "ES512"
-  | "EdDSA";
+export type JwsAlgorithm = `${"RS" | "PS" | "ES"}${256 | 384 | 512}` | "EdDSA";
 
 /**
  * The algorithms that a key may verify, by its `kty` and, if it has one, its `crv`. The key decides,
@@ -135,14 +125,10 @@ export const KeySet = {
     algorithm: string,
     keyId: string | undefined,
   ): readonly Key[] {
-    const candidates = keys.filter(
-      (key) =>
-        (keyId === undefined || key.keyId === keyId) &&
-        key.algorithms.includes(algorithm as JwsAlgorithm),
-    );
-    return candidates.length > maximumCandidates
-      ? candidates.slice(0, maximumCandidates)
-      : candidates;
+    return keys
+      .filter((key) => keyId === undefined || key.keyId === keyId)
+      .filter((key) => key.algorithms.includes(algorithm as JwsAlgorithm))
+      .slice(0, maximumCandidates);
   },
 };
 

@@ -66,20 +66,13 @@ export function admitsSubject(constraints: NameConstraints, subject: Bytes): boo
  * verifier. A constraint on another kind than URI or DNS forbids every name of that kind: no CA of a mesh has one.
  */
 export function admitsName(constraints: NameConstraints, { kind, text }: GeneralName): boolean {
+  const { permitted, excluded } = constraints;
   if (kind === "uri") return admitsHost(constraints, hostOf(text));
-  if (kind !== "dns")
-    return admits(
-      constraints,
-      kind,
-      () => false,
-      () => true,
-    );
+  if (kind !== "dns") return [...permitted, ...excluded].every((base) => base.kind !== kind);
   const name = text.toLowerCase();
-  return admits(
-    constraints,
-    kind,
-    (base) => isExactly(base.text, name) || isBelow(base.text, name),
-  );
+  const contains = ({ text: base }: GeneralName): boolean =>
+    isExactly(base, name) || isBelow(base, name);
+  return admits(constraints, kind, contains);
 }
 
 /** Whether a name is permitted by one of the constraints on its kind, or there are none, and excluded by none. */
