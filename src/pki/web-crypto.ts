@@ -7,11 +7,6 @@ import { SubjectPublicKey } from "./x509/subject-public-key.ts";
 
 const { subtle } = crypto;
 
-/** The `CryptoKey` of a signing key. */
-interface CryptoKeyHolder {
-  readonly cryptoKey: CryptoKey;
-}
-
 /** WebCrypto, which every platform has. Private keys are unwrapped without passing through this code. */
 export const webCryptoProvider: CryptoProvider = {
   dsaEncoding: "ieee-p1363",
@@ -40,7 +35,7 @@ export const webCryptoProvider: CryptoProvider = {
 export function webSigningKey(
   cryptoKey: CryptoKey,
   algorithm: SignatureAlgorithm,
-): SigningKey & CryptoKeyHolder {
+): SigningKey & { readonly cryptoKey: CryptoKey } {
   const { signParameters } = algorithm;
   return {
     algorithm,

@@ -4,7 +4,6 @@ import { type Bytes, Hex } from "../encoding/bytes.ts";
 import { Oid } from "../encoding/object-identifiers.ts";
 import { SerialNumber } from "../encoding/serial-number.ts";
 import { type PostQuantumKey, SignatureAlgorithm } from "../signature-algorithm.ts";
-import { toX509Signature } from "../signature-writer.ts";
 import { SpiffeId, type TrustDomain } from "../spiffe-id.ts";
 import { webSigningKey } from "../web-crypto.ts";
 import { parseToBeSigned } from "../x509/certificate.ts";
@@ -13,9 +12,9 @@ import {
   extension,
   subjectAltUri,
 } from "../x509/certificate-extensions.ts";
+import { signStructure } from "../x509/certificate-signature.ts";
 import { basicConstraints, intermediateSubject } from "../x509/intermediate.ts";
 import { lintAndSign } from "../x509/leaf/certificate-signer.ts";
-import type { Intent } from "../x509/leaf/internal/linted-certificate.ts";
 import { type AuthorityFields, authorityToBeSigned } from "../x509/leaf/to-be-signed.ts";
 import { CertificationRequest } from "../x509/request-to-be-signed.ts";
 import { SubjectPublicKey } from "../x509/subject-public-key.ts";
@@ -62,22 +61,17 @@ export const NewAuthority = {
     key: AuthorityKey,
     schedule: Schedule,
   ): Promise<NewAuthority> {
-    const { privateKey, spki } = await generateAuthorityKey(key);
-    const publicKey = SubjectPublicKey.parse(spki);
+    const { privateKey, publicKey } = await generateAuthorityKey(key);
     const validity = {
       notBefore: addSeconds(schedule.publishedFrom, -Validity.backdateSeconds),
       notAfter: schedule.retiresAt,
     };
     const signingKey = webSigningKey(privateKey, SignatureAlgorithm.of(publicKey));
-    const certificate = await NewAuthority.selfSign(
-      { trustDomain, publicKey, validity },
-      signingKey,
-    );
+    const root = { trustDomain, publicKey, validity };
+    const certificate = await NewAuthority.selfSign(root, signingKey);
     const certificates = { certificate, intermediates: [], roots: [certificate] };
-    return {
-      authority: await SigningAuthority.create(certificates, schedule),
-      extractablePrivateKey: privateKey,
-    };
+    const authority = await SigningAuthority.create(certificates, schedule);
+    return { authority, extractablePrivateKey: privateKey };
   },
 
   /**
@@ -88,44 +82,33 @@ export const NewAuthority = {
     root: Pick<AuthorityFields, "trustDomain" | "publicKey" | "validity">,
     signingKey: SigningKey,
   ): Promise<Bytes> {
-    const fields: AuthorityFields = {
-      ...root,
-      keyIdentifier: SubjectPublicKey.keyIdentifier(root.publicKey),
-      serialNumber: SerialNumber.random(),
-      signatureAlgorithm: signingKey.algorithm,
+    const { algorithm } = signingKey;
+    const own = { ...root, keyIdentifier: SubjectPublicKey.keyIdentifier(root.publicKey) };
+    const serialNumber = SerialNumber.random();
+    const toBeSigned = authorityToBeSigned({ ...own, serialNumber, signatureAlgorithm: algorithm });
+    const issuer = {
+      signatureAlgorithm: algorithm.identifier,
+      name: parseToBeSigned(toBeSigned).subject,
+      validity: root.validity,
+      keyIdentifier: undefined,
     };
-    const toBeSigned = authorityToBeSigned(fields);
-    const intent: Intent = {
-      kind: "authority",
-      spiffeId: SpiffeId.ofTrustDomain(fields.trustDomain),
-      publicKey: fields.publicKey,
-      keyIdentifier: fields.keyIdentifier,
-      validity: fields.validity,
-      issuer: {
-        signatureAlgorithm: fields.signatureAlgorithm.identifier,
-        name: parseToBeSigned(toBeSigned).subject,
-        validity: fields.validity,
-        keyIdentifier: undefined,
-      },
-    };
-    return lintAndSign(toBeSigned, intent, signingKey);
+    const spiffeId = SpiffeId.ofTrustDomain(root.trustDomain);
+    return lintAndSign(toBeSigned, { kind: "authority", spiffeId, ...own, issuer }, signingKey);
   },
 };
 
-/** Makes a key for an authority. The private key can be exported: seal it, then drop it. */
+/**
+ * Makes a key for an authority. The private key can be exported: seal it, then drop it.
+ * @throws OperatorError on a platform without the algorithm.
+ */
 async function generateAuthorityKey(
   key: AuthorityKey,
-): Promise<{ readonly privateKey: CryptoKey; readonly spki: Bytes }> {
-  const { privateKey, publicKey } = await generatePair(key);
-  const spki = new Uint8Array(await crypto.subtle.exportKey("spki", publicKey));
-  return { privateKey, spki };
-}
-
-/** @throws OperatorError on a platform without the algorithm. */
-async function generatePair(key: AuthorityKey): Promise<CryptoKeyPair> {
+): Promise<{ readonly privateKey: CryptoKey; readonly publicKey: SubjectPublicKey }> {
   try {
     const made = await crypto.subtle.generateKey(generation[key], true, ["sign", "verify"]);
-    return made as CryptoKeyPair;
+    const { privateKey, publicKey } = made as CryptoKeyPair;
+    const spki = new Uint8Array(await crypto.subtle.exportKey("spki", publicKey));
+    return { privateKey, publicKey: SubjectPublicKey.parse(spki) };
   } catch (error) {
     const isUnknown = error instanceof DOMException && error.name === "NotSupportedError";
     if (!isUnknown) throw error;
@@ -154,19 +137,17 @@ export const IntermediateRequest = {
    * @throws OperatorError on a platform without the algorithm of `key`.
    */
   async create(trustDomain: TrustDomain, key: AuthorityKey): Promise<IntermediateRequest> {
-    const { privateKey, spki } = await generateAuthorityKey(key);
-    const publicKey = SubjectPublicKey.parse(spki);
+    const { privateKey, publicKey } = await generateAuthorityKey(key);
     const id = Hex.format(SubjectPublicKey.keyIdentifier(publicKey));
-    const info = CertificationRequest.info(intermediateSubject(trustDomain, id), spki, [
+    const subject = intermediateSubject(trustDomain, id);
+    const info = CertificationRequest.info(subject, publicKey.spki, [
       extension(Oid.basicConstraints, true, basicConstraints(0)),
       certificateAndCrlSigning,
       subjectAltUri(SpiffeId.ofTrustDomain(trustDomain), false),
     ]);
-    const algorithm = SignatureAlgorithm.of(publicKey);
-    const raw = new Uint8Array(await webSigningKey(privateKey, algorithm).sign(info));
-    const { scalarOctets } = algorithm;
-    const signature = scalarOctets === undefined ? raw : toX509Signature(raw, scalarOctets);
-    const csr = CertificationRequest.signed(info, algorithm.identifier, signature);
+    const signingKey = webSigningKey(privateKey, SignatureAlgorithm.of(publicKey));
+    // A request is put together as a certificate is (RFC 2986 §4.2).
+    const csr = await signStructure(info, signingKey);
     return { id, publicKey, extractablePrivateKey: privateKey, csr };
   },
 };

@@ -107,12 +107,8 @@ function planPruning(
 ): RotationStep[] {
   const since = addSeconds(now, -propagationSeconds);
   const retired = authorities.filter(({ schedule }) => schedule.retiresAt < since);
-  return TrustBundle.dispensable(retired, [...authorities, ...additionalRoots], since).map(
-    (id) => ({
-      act: "prune",
-      id,
-    }),
-  );
+  const ids = TrustBundle.dispensable(retired, [...authorities, ...additionalRoots], since);
+  return ids.map((id) => ({ act: "prune", id }));
 }
 
 /**

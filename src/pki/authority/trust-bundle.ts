@@ -27,7 +27,9 @@ export const TrustBundle = {
    * The order depends on the authorities alone, so that every reader gives the same bytes.
    */
   at(authorities: readonly PublishedAuthority[], now: Date): TrustBundle {
-    const roots = [...distinctRootsAt(authorities, now).values()];
+    const published = TrustBundle.authoritiesAt(authorities, now).flatMap(({ roots }) => roots);
+    const distinct = new Map(published.map((root) => [Hex.format(root), root]));
+    const roots = [...distinct.values()];
     return { roots, pem: roots.map((root) => Pem.format("CERTIFICATE", root)).join("") };
   },
 
@@ -84,27 +86,18 @@ export const TrustBundle = {
     all: readonly ScheduledAuthority[],
     since: Date,
   ): readonly string[] {
+    const changedAt = (records: readonly ScheduledAuthority[]): number =>
+      TrustBundle.historyAt(records, [], since).changedAt;
     let kept = all;
     const ids = retired.toSorted(byPublication).map(({ id }) => id);
     return ids.filter((id) => {
       const others = kept.filter((each) => each.id !== id);
-      const [changed, without] = [kept, others].map((each) =>
-        TrustBundle.historyAt(each, [], since),
-      );
-      const isDispensable = changed?.changedAt === without?.changedAt;
+      const isDispensable = changedAt(others) === changedAt(kept);
       if (isDispensable) kept = others;
       return isDispensable;
     });
   },
 };
-
-function distinctRootsAt(
-  authorities: readonly PublishedAuthority[],
-  now: Date,
-): ReadonlyMap<string, Bytes> {
-  const published = TrustBundle.authoritiesAt(authorities, now);
-  return new Map(published.flatMap(({ roots }) => roots.map((root) => [Hex.format(root), root])));
-}
 
 /** The changes of a bundle, from which its sequence number is computed. */
 export interface BundleHistory {
@@ -142,16 +135,9 @@ export const AdditionalRoot = {
     const { validity, spki } = Certificate.parse(der).toBeSigned;
     SubjectPublicKey.parse(spki);
     const start = wholeSeconds(publishedFrom);
-    return {
-      id: fingerprintOf(der),
-      roots: [der],
-      schedule: {
-        publishedFrom: start,
-        signsFrom: start,
-        signsUntil: start,
-        retiresAt: later(start, validity.notAfter),
-      },
-    };
+    const retiresAt = later(start, validity.notAfter);
+    const schedule = { publishedFrom: start, signsFrom: start, signsUntil: start, retiresAt };
+    return { id: fingerprintOf(der), roots: [der], schedule };
   },
 
   /**
