@@ -1,12 +1,11 @@
 import { type AuthorityStore, RecordName, type StoredRecord } from "../custody/authority-store.ts";
-import { CaError, messageOf } from "../foundation/errors.ts";
+import { CaError } from "../foundation/errors.ts";
 import { OperationLog } from "../foundation/events.ts";
 import { FetchError } from "../foundation/fetch.ts";
 import { Semaphore, type SharedWork, type WorkSharing } from "../foundation/shared-work.ts";
 import type { Taint } from "../pki/authority/taint.ts";
 import { AuthorityView, unrecordedTaintsAt } from "./authority-view.ts";
 import { LoadClock, type LoadTimes, longestLoadSeconds } from "./internal/load-clock.ts";
-import type { EventLog } from "./issuance/event-log.ts";
 import { Mint } from "./mint.ts";
 import {
   assemble,
@@ -149,7 +148,7 @@ class LoadedAuthorities implements Authorities {
     } catch (error) {
       this.#clock.retry(begun);
       this.#fault = error;
-      logUnreachable(log, error);
+      OperationLog.logFault(log, "store-unreachable", error, { level: "error" });
     }
   }
 
@@ -179,12 +178,9 @@ class LoadedAuthorities implements Authorities {
   }
 
   #currentView(now: Date): AuthorityView {
-    if (!this.#view || !isWithin(now, this.#view)) {
-      this.#view = AuthorityView.at(
-        this.#view?.store ?? assembled(this.#records, this.#policy),
-        now,
-      );
-    }
+    const view = this.#view;
+    if (view && isWithin(now, view)) return view;
+    this.#view = AuthorityView.at(view?.store ?? assembled(this.#records, this.#policy), now);
     return this.#view;
   }
 
@@ -212,10 +208,6 @@ function unreachable(fault: unknown): CaError {
 
 function isWithin(now: Date, { validFrom, validUntil }: AuthorityView): boolean {
   return validFrom.getTime() <= now.getTime() && now.getTime() < validUntil.getTime();
-}
-
-function logUnreachable({ operation }: EventLog, error: unknown): void {
-  operation({ event: "store-unreachable", level: "error", detail: messageOf(error) });
 }
 
 async function openAll(

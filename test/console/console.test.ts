@@ -235,7 +235,7 @@ describe("the status service", () => {
           isTainted: true,
           taintedAt: i === 0 ? taintedAt : undefined,
         })),
-        nextStep: { act: "ask", due: sampleNow, deadline: undefined, signsUntil: undefined },
+        nextStep: { act: "ask", due: sampleNow },
       })),
     };
     const { client } = startConsole({ status: { at: async () => status, searchLog: undefined } });

@@ -1,5 +1,5 @@
-import type { Caller } from "../../authn/caller.ts";
-import { CaError } from "../../foundation/errors.ts";
+import type { Caller, SingleUse } from "../../authn/caller.ts";
+import { CaError, rejectCredential } from "../../foundation/errors.ts";
 import type { OpenAuthority, SigningAuthority } from "../../pki/authority/signing-authority.ts";
 import type { CryptoProvider } from "../../pki/crypto-provider.ts";
 import { Pem } from "../../pki/encoding/pem.ts";
@@ -30,8 +30,6 @@ import {
   type TokenPolicy,
 } from "./product.ts";
 import { type Quotas, requireQuotas } from "./quotas.ts";
-import { type RequestContext, requireWaitingCaller } from "./request-context.ts";
-import { requireFirstUse, type UseToken } from "./single-use.ts";
 
 /** A caller's request. Nobody has verified anything in it. */
 export interface CertificateRequest {
@@ -52,6 +50,24 @@ export interface CertificateRequest {
   /** All of Istio's metadata, in which a signer of a cluster names whom it asks for. */
   readonly metadata?: unknown;
 }
+
+/** The circumstances of one request. */
+export interface RequestContext {
+  readonly now: Date;
+  /** Aborted when the caller no longer waits for the answer. */
+  readonly signal: AbortSignal;
+  /** Each step fills in what it establishes. */
+  readonly audit: AuditEvent;
+}
+
+/**
+ * Remembers a token until it expires, for every process that issues in this CA's name, and over a restart. Of two uses at
+ * once, one is the first.
+ *
+ * @returns Whether this is the first use.
+ * @throws CaError `too-many-waiting` where no more tokens can be remembered.
+ */
+export type UseToken = (token: SingleUse, now: Date) => Promise<boolean>;
 
 /** The parts that issue certificates and tokens, the same for every request. */
 export interface Issuance extends Signers, Hindrances {
@@ -114,7 +130,6 @@ export async function issueCertificate(
   const known = authorities.at(now);
   const view = known instanceof Promise ? await known : known;
   const issuer = requireIssuer(view);
-  const { id } = issuer.authority;
   requireFittingKey(publicKey, issuer.authority);
   const validity = Validity.ofLeaf(
     granted.seconds,
@@ -125,20 +140,18 @@ export async function issueCertificate(
   requireWaitingCaller(signal);
   if (caller.singleUse) await requireFirstUse(issuance.useToken, caller, now);
   const content = { spiffeId, publicKey, validity, proof: proofFor(spiffeId, caller) };
-  const { notAfter } = validity;
   const sign = async (): Promise<IssuedLeaf> => {
     if (issueOnce) await charge();
-    return { ...(await issueProduct(issuer, product, content)), notAfter };
+    return { ...(await issueProduct(issuer, product, content)), notAfter: validity.notAfter };
   };
   const record = async (leaf: IssuedLeaf, isLogged = false): Promise<IssuedLeaf> => {
-    audit.authority = id;
+    audit.authority = issuer.authority.id;
     audit.serialNumber = leaf.serialNumber;
     audit.notAfter = leaf.notAfter;
     if (issuance.issuanceLog && !isLogged) {
-      const { der: certificate } = leaf;
-      const signer = signerNameOf(product);
       const { evidence } = granted;
-      const issued = { caller, at: now, certificate, spiffeId, signer, holder, evidence };
+      const signer = signerNameOf(product);
+      const issued = { caller, at: now, certificate: leaf.der, spiffeId, signer, holder, evidence };
       await issuance.issuanceLog.record(issued, { view, signal, audit });
     }
     return leaf;
@@ -172,6 +185,34 @@ export async function requireUndenied(
   const known = authorities.at(now);
   const { denials } = known instanceof Promise ? await known : known;
   requireNotDenied(denials, request, now);
+}
+
+/** Refuses to sign for a caller that has hung up or is out of time. @throws CaError `request-abandoned`. */
+export function requireWaitingCaller(signal: AbortSignal): void {
+  if (!signal.aborted) return;
+  throw new CaError(
+    { reason: "request-abandoned" },
+    "the caller is gone, or its deadline has passed",
+  );
+}
+
+/**
+ * Marks a single-use token as used, and refuses one that is marked already. Call it last before signing, so that a call
+ * that is refused for another reason does not use up its token.
+ *
+ * @throws CaError `credential-rejected` (`replay`), `too-many-waiting`; `store-unreachable` without `useToken`.
+ */
+export async function requireFirstUse(
+  useToken: UseToken | undefined,
+  { singleUse }: Caller,
+  now: Date,
+): Promise<void> {
+  if (!singleUse) return;
+  if (!useToken) {
+    throw new CaError({ reason: "store-unreachable" }, "nobody remembers which tokens were used");
+  }
+  if (await useToken(singleUse, now)) return;
+  throw rejectCredential("replay", "the token was used before");
 }
 
 /**
@@ -228,15 +269,8 @@ function requestedSecondsOf(
   { requestedSeconds }: CertificateRequest,
   { maximumSeconds }: LeafLifetimes,
 ): bigint {
-  switch (kind) {
-    case "workload":
-    case "serving":
-      return requestedSeconds;
-    case "intermediate": {
-      const maximum = BigInt(maximumSeconds);
-      return requestedSeconds > maximum ? maximum : requestedSeconds;
-    }
-  }
+  const maximum = BigInt(maximumSeconds);
+  return kind === "intermediate" && requestedSeconds > maximum ? maximum : requestedSeconds;
 }
 
 /** Lints and signs a certificate by the profile of its product. */

@@ -9,11 +9,15 @@ import { addSeconds, earlier, Validity, wholeSeconds } from "../../pki/x509/vali
 import type { AuthorityView } from "../authority-view.ts";
 import { holderOf } from "./identity-policy.ts";
 import { grantedTo } from "./internal/granted.ts";
-import { type Issuance, requireUndenied } from "./issue-certificate.ts";
+import {
+  type Issuance,
+  type RequestContext,
+  requireFirstUse,
+  requireUndenied,
+  requireWaitingCaller,
+} from "./issue-certificate.ts";
 import type { TokenPolicy, TokenProduct } from "./product.ts";
 import { requireQuotas } from "./quotas.ts";
-import { type RequestContext, requireWaitingCaller } from "./request-context.ts";
-import { requireFirstUse } from "./single-use.ts";
 
 /** A caller's request for a token. Nobody has verified anything in it. */
 export interface TokenRequest {
@@ -67,31 +71,19 @@ export async function issueToken(
   await requireFirstUse(issuance.useToken, caller, now);
   const { audiences } = product;
   const jti = Hex.format(SerialNumber.random());
-  const claims = {
-    iss: tokens.issuer,
-    sub: spiffeId,
-    aud: audiences,
-    ...times(now, expiresAt),
-    jti,
-  };
-  const token = await JsonWebSignature.sign(key, claims);
+  const claims = { sub: spiffeId, aud: audiences, ...times(now, expiresAt), jti };
+  const token = await JsonWebSignature.sign(key, { iss: tokens.issuer, ...claims });
   Object.assign(audit, { authority: key.id, serialNumber: jti, notAfter: expiresAt, audiences });
   if (issuance.issuanceLog) {
-    const issued = {
-      caller,
-      at: now,
+    const entry = {
       spiffeId,
-      holder,
-      evidence,
-      token: {
-        spiffeId,
-        audiences: [...audiences],
-        expiresAt: expiresAt.toISOString(),
-        jti,
-        key: key.id,
-        algorithm: key.algorithm,
-      },
+      audiences: [...audiences],
+      expiresAt: expiresAt.toISOString(),
+      jti,
+      key: key.id,
+      algorithm: key.algorithm,
     };
+    const issued = { caller, at: now, spiffeId, holder, evidence, token: entry };
     await issuance.issuanceLog.record(issued, { view, signal, audit });
   }
   audit.outcome = "issued";

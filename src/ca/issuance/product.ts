@@ -96,14 +96,8 @@ export function orderFor(
 
 /** The signer of a product as logs name it; `undefined` for a serving certificate, and for an X509-SVID of no named signer. */
 export function signerNameOf(product: CertificateProduct): string | undefined {
-  switch (product.kind) {
-    case "workload":
-      return product.signer;
-    case "serving":
-      return undefined;
-    case "intermediate":
-      return CertSigner.intermediate;
-  }
+  if (product.kind === "intermediate") return CertSigner.intermediate;
+  return product.kind === "workload" ? product.signer : undefined;
 }
 
 /**

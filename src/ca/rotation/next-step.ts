@@ -3,30 +3,22 @@ import { Taint } from "../../pki/authority/taint.ts";
 import { addSeconds, earlier } from "../../pki/x509/validity.ts";
 import type { OpenedStore } from "../opened-store.ts";
 
-/** What has to be done next for an intermediate of another CA, and when. */
-export interface NextStep {
+/** What has to be done next for an intermediate of another CA, and when. The first authority of a store may come at any time. */
+export interface NextStep extends Partial<Succession> {
   /** A person does `request` and `install`. The cron does `ask`; a person does, if the cron fails. */
   readonly act: "request" | "install" | "ask";
-  /** The instant from which the step is due; `undefined` for the first authority of a store, which may come at any time. */
-  readonly due: Date | undefined;
-  /** The latest time for the step: later, an intermediate under a new root signs before every verifier knows that root. */
-  readonly deadline: Date | undefined;
-  /** When the last authority stops signing. */
-  readonly signsUntil: Date | undefined;
 }
 
 /** The next step of a store, and how it is reported. */
 export const NextStep = {
   /** The next step of a store; `undefined` where authorities are their own roots. */
   of(store: OpenedStore): NextStep | undefined {
-    const { authorityRoot, authorities, requests } = store;
+    const { authorityRoot, authorities, requests, taints, phaseLengths } = store;
     if (authorityRoot === "self") return undefined;
     const byPerson = requests.length > 0 ? "install" : "request";
     const act = authorityRoot === "upstream" ? "ask" : byPerson;
-    if (authorities.length === 0) {
-      return { act, due: undefined, deadline: undefined, signsUntil: undefined };
-    }
-    return { act, ...successionIn(store) };
+    if (authorities.length === 0) return { act };
+    return { act, ...Succession.of(Taint.apply(authorities, taints), phaseLengths) };
   },
 
   /** The instants at which {@link NextStep.reasonsAt} may change. */
@@ -43,17 +35,13 @@ export const NextStep = {
     if (!step?.due || !step.deadline || !step.signsUntil) return [];
     if (now < reportedFrom(store, step.due, step.deadline)) return [];
     const [until, deadline] = [step.signsUntil, step.deadline].map((each) => each.toISOString());
-    const isLate = now > step.deadline;
-    const when = isLate
-      ? `is late: the last authority signs until ${until}, and verifiers may not know a new root in time`
-      : `is due: it must be installed by ${deadline}`;
+    const when =
+      now > step.deadline
+        ? `is late: the last authority signs until ${until}, and verifiers may not know a new root in time`
+        : `is due: it must be installed by ${deadline}`;
     return [`the next intermediate ${when}; ${missing[step.act]}`];
   },
 };
-
-function successionIn({ authorities, taints, phaseLengths }: OpenedStore): Succession {
-  return Succession.of(Taint.apply(authorities, taints), phaseLengths);
-}
 
 /** When a step is reported: once it is due; with a CA upstream an hour later, or a tenth of the spare time if shorter. */
 function reportedFrom({ authorityRoot }: OpenedStore, due: Date, deadline: Date): Date {

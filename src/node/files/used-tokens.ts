@@ -1,6 +1,6 @@
 import { open, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { UseToken } from "../../ca/issuance/single-use.ts";
+import type { UseToken } from "../../ca/issuance/issue-certificate.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { errorCode } from "../../program/files/small-file.ts";

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
 import type { AuditEvent } from "../../../src/ca/issuance/audit-event.ts";
+import type { UseToken } from "../../../src/ca/issuance/issue-certificate.ts";
 import {
   type CertificateRequest,
   issueCertificate,
 } from "../../../src/ca/issuance/issue-certificate.ts";
 import { LogEntry } from "../../../src/ca/issuance/log-entry.ts";
-import type { UseToken } from "../../../src/ca/issuance/single-use.ts";
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { demandedLog, startCa } from "../../testkit/ca/running-ca.ts";
 import { claimsOf, platformClaims } from "../../testkit/callers/foreign-tokens.ts";

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import type { Caller } from "../../../src/authn/caller.ts";
 import type { AuditEvent } from "../../../src/ca/issuance/audit-event.ts";
+import type { UseToken } from "../../../src/ca/issuance/issue-certificate.ts";
 import { issueCertificate } from "../../../src/ca/issuance/issue-certificate.ts";
 import { issueToken } from "../../../src/ca/issuance/issue-token.ts";
-import type { UseToken } from "../../../src/ca/issuance/single-use.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
