@@ -1,6 +1,5 @@
 import type { Readiness } from "../../foundation/events.ts";
 import { Program } from "../../program/program.ts";
-import { waiting } from "../../transport/http/long-poll.ts";
 import { IssuingPath } from "../../transport/http/paths.ts";
 import { PolledEndpoint } from "../../transport/http/polled-endpoint.ts";
 import { createProbedApp } from "../../transport/http/probes.ts";
@@ -60,7 +59,7 @@ async function openGateway(
   );
   addTrustRoutes(app, {
     trust: () => work.current().trust,
-    waiterOf: (request) => waiting(peers.get(request) ?? {}),
+    peerOf: (request) => peers.get(request) ?? {},
     clock: program.clock,
     ending: life.ending,
   });

@@ -5,18 +5,19 @@ import { JwtSvidKeys } from "../../pki/jose/jwt-svid-keys.ts";
 import type { KeySet } from "../../pki/jose/key-set.ts";
 import { crlsPem } from "../../program/bundle/crl-document.ts";
 import { parseCertificates } from "../../program/files/pem-file.ts";
-import { LongPolls, type Waiter } from "../../transport/http/long-poll.ts";
+import { LongPolls } from "../../transport/http/long-poll.ts";
 import {
   PolledEndpoint,
   type Publisher,
   type ReadDocument,
 } from "../../transport/http/polled-endpoint.ts";
+import type { PeerOf } from "../../transport/rpc/rpc.ts";
 import type { UpstreamTrust } from "../distribute/upstream-trust.ts";
 import { Turn } from "../limits/turn.ts";
 
 interface TrustPorts {
   readonly trust: () => UpstreamTrust;
-  readonly waiterOf: (request: Request) => Waiter;
+  readonly peerOf: PeerOf;
   readonly clock: () => Date;
   readonly ending: AbortSignal;
 }
@@ -27,9 +28,9 @@ const longPollLimits = { longestSeconds: 300, readSeconds: 1 };
  * Publishes the bundle and the CRLs of the CA at the paths of the CA. The gateway follows both, so that the CA is asked
  * once, however many agents ask. A waiting caller gets a change within a second.
  */
-export function addTrustRoutes(app: Hono, { trust, waiterOf, clock, ending }: TrustPorts): void {
+export function addTrustRoutes(app: Hono, { trust, peerOf, clock, ending }: TrustPorts): void {
   const publisher: Publisher = { clock, longPollLimits, bundleMaximumAgeSeconds: 1 };
-  const longPolls = new LongPolls(() => longPollLimits, waiterOf, ending);
+  const longPolls = new LongPolls(() => longPollLimits, peerOf, ending);
   const add = (path: string, read: ReadDocument) =>
     app.get(path, PolledEndpoint.create(publisher, longPolls, read));
   const roots = async (): Promise<ReturnType<UpstreamTrust["roots"]>> => {

@@ -1,6 +1,6 @@
 import { CallerAddress } from "../../foundation/caller-address.ts";
 import { Shares } from "../../foundation/shares.ts";
-import type { Peer } from "../rpc/rpc.ts";
+import type { PeerOf } from "../rpc/rpc.ts";
 
 /** The limits of long polls for a changed trust bundle. */
 export interface LongPollLimits {
@@ -23,20 +23,6 @@ export interface LongPoll {
   readonly leave: () => void;
 }
 
-/** What a long poll needs of a peer. `yieldTurn` is called when the wait begins. */
-export type Waiter = Omit<Peer, "clientCertificate">;
-
-type WaiterOf = (request: Request) => Waiter;
-
-/** Reduces a peer to what long polls need, with the address by which limits count. */
-export function waiting({ address, yieldTurn, mayWait }: Peer): Waiter {
-  return {
-    address: address === undefined ? undefined : CallerAddress.of(address),
-    yieldTurn,
-    mayWait,
-  };
-}
-
 /** A long poll holds a connection, and an isolate of a Worker has 128 MB for everything. */
 const maximumLongPolls = 2000;
 
@@ -55,7 +41,7 @@ interface CountedLongPoll extends LongPoll {
 /** The long polls under way, whose number is bounded. */
 export class LongPolls {
   readonly #limits: () => LongPollLimits;
-  readonly #waiterOf: WaiterOf;
+  readonly #peerOf: PeerOf;
   readonly #ending: AbortSignal | undefined;
   readonly #shares = new Shares<CountedLongPoll, "underWay">({ underWay: 0 });
 
@@ -63,9 +49,9 @@ export class LongPolls {
    * @param limits Read for each caller: a running CA may get others.
    * @param ending Aborted when the server ends, and with it every wait.
    */
-  constructor(limits: () => LongPollLimits, waiterOf: WaiterOf, ending?: AbortSignal) {
+  constructor(limits: () => LongPollLimits, peerOf: PeerOf, ending?: AbortSignal) {
     this.#limits = limits;
-    this.#waiterOf = waiterOf;
+    this.#peerOf = peerOf;
     this.#ending = ending;
   }
 
@@ -77,19 +63,20 @@ export class LongPolls {
    */
   enter(wishSeconds = 0, now: Date, request: Request): LongPoll | undefined {
     const ending = this.#ending;
-    const { address, yieldTurn, mayWait } = this.#waiterOf(request);
+    const peer = this.#peerOf(request);
     const { longestSeconds, readSeconds } = this.#limits();
     const seconds = Math.min(wishSeconds, longestSeconds);
-    if (seconds < 1 || ending?.aborted || mayWait?.() === false) return undefined;
+    if (seconds < 1 || ending?.aborted || peer.mayWait?.() === false) return undefined;
+    const address = peer.address === undefined ? undefined : CallerAddress.of(peer.address);
     if (!this.#makesRoom(address, now)) return undefined;
     const longPoll: CountedLongPoll = {
       address: address ?? "",
       end: now.getTime() + 1000 * (seconds + forgottenSeconds),
       seconds,
       hold: (hasChanged, caller) => {
-        yieldTurn?.();
+        peer.yieldTurn?.();
         const endings = ending ? [caller, ending] : [caller];
-        return pollUntil(hasChanged, { seconds, readSeconds, endings });
+        return pollUntil(hasChanged, seconds, readSeconds, endings);
       },
       leave: () => this.#shares.remove(longPoll, "underWay"),
     };
@@ -113,15 +100,13 @@ export class LongPolls {
   }
 }
 
-interface Wait {
-  readonly seconds: number;
-  readonly readSeconds: number;
-  /** Signals each of which ends the wait. */
-  readonly endings: readonly AbortSignal[];
-}
-
-async function pollUntil(hasChanged: () => Promise<boolean>, wait: Wait): Promise<void> {
-  const { seconds, readSeconds, endings } = wait;
+/** @param endings Signals each of which ends the wait. */
+async function pollUntil(
+  hasChanged: () => Promise<boolean>,
+  seconds: number,
+  readSeconds: number,
+  endings: readonly AbortSignal[],
+): Promise<void> {
   let left = endings.some(({ aborted }) => aborted) ? 0 : seconds;
   let wake = (): void => {};
   const end = (): void => {
@@ -131,13 +116,11 @@ async function pollUntil(hasChanged: () => Promise<boolean>, wait: Wait): Promis
   for (const ending of endings) ending.addEventListener("abort", end);
   try {
     while (left > 0) {
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, 1000 * Math.min(left, readSeconds));
-        wake = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
+      const { promise, resolve } = Promise.withResolvers<void>();
+      wake = resolve;
+      const timer = setTimeout(wake, 1000 * Math.min(left, readSeconds));
+      await promise;
+      clearTimeout(timer);
       left -= readSeconds;
       if (await hasChanged()) return;
     }

@@ -49,11 +49,14 @@ export const PolledEndpoint = {
    * An endpoint for a document, which revalidates by its entity tag (RFC 9110 §13.1.2). A request with
    * `Prefer: wait` (RFC 7240 §4.3) is a long poll. It gets a changed document at once, and 304 only at the
    * end of its wait. Without a document, the answer is 503.
+   *
+   * @param maximumAgeSeconds How long a cache may keep the document; by default as long as the bundle.
    */
   create(
     ca: Publisher,
     longPolls: LongPolls,
     readDocument: ReadDocument,
+    maximumAgeSeconds?: number,
   ): (c: Context) => Promise<Response> {
     const { read, readAgain } = createReader(ca, readDocument);
     return async (c) => {
@@ -71,7 +74,8 @@ export const PolledEndpoint = {
           await longPoll.hold(hasChanged, c.req.raw.signal);
         }
         if (!current) return PolledEndpoint.unavailable(ca.clock());
-        const headers = headersOf(current, longPoll, ca.bundleMaximumAgeSeconds);
+        const age = maximumAgeSeconds ?? ca.bundleMaximumAgeSeconds;
+        const headers = headersOf(current, longPoll, age);
         if (!mustSend(current, ifNoneMatch)) return c.body(null, 304, headers);
         const fields = { ...headers, "content-type": current.contentType };
         return SharedOctets.share(current.body, { headers: fields });
@@ -94,15 +98,8 @@ export type Publisher = Pick<
  */
 export type ReadDocument = () => Promise<Representation | undefined>;
 
-interface Reader {
-  readonly read: ReadDocument;
-  /** Reads the document for long polls, which share one recent read. */
-  readonly readAgain: ReadDocument;
-}
-
-function createReader(ca: Publisher, readDocument: ReadDocument): Reader {
-  let latest: { readonly document: Representation | undefined } | undefined;
-  let latestRead = 0;
+function createReader(ca: Publisher, readDocument: ReadDocument) {
+  let latest: { readonly document: Representation | undefined; readonly read: number } | undefined;
   let reads = 0;
   let readAt = 0;
 
@@ -112,12 +109,11 @@ function createReader(ca: Publisher, readDocument: ReadDocument): Reader {
     readAt = ca.clock().getTime();
     const document = await readDocument();
     // Reads overlap, and one that began earlier may end later, with an older document.
-    if (latest && number < latestRead) return latest.document;
-    latest = { document };
-    latestRead = number;
-    return document;
+    if (!latest || latest.read < number) latest = { document, read: number };
+    return latest.document;
   }
 
+  /** Reads the document for long polls, which share one recent read. */
   async function readAgain(): Promise<Representation | undefined> {
     const age = ca.clock().getTime() - readAt;
     const isRecent = age >= 0 && age < 500 * ca.longPollLimits.readSeconds;

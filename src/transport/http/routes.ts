@@ -1,6 +1,5 @@
 import { type ContextValues, createContextValues } from "@connectrpc/connect";
 import type { Hono } from "hono";
-import type { AuthorityView } from "../../ca/authority-view.ts";
 import { readinessIn } from "../../ca/readiness.ts";
 import { PublishedCrls } from "../../ca/revocation/published-crls.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
@@ -9,9 +8,15 @@ import type { CertificateAuthority } from "../certificate-authority.ts";
 import { createCertificateService, createJwtSvidService } from "../rpc/certificate-service.ts";
 import { newAudit } from "../rpc/internal/issuing-calls.ts";
 import { RequestBody, requestBody } from "../rpc/request-body.ts";
-import { Peer, type RpcRequest, type RpcResponse, type RpcService } from "../rpc/rpc.ts";
+import {
+  Peer,
+  type PeerOf,
+  type RpcRequest,
+  type RpcResponse,
+  type RpcService,
+} from "../rpc/rpc.ts";
 import { createTokenExchange } from "../rpc/token-exchange.ts";
-import { LongPolls, type Waiter, waiting } from "./long-poll.ts";
+import { LongPolls } from "./long-poll.ts";
 import { IssuingPath, pathOf } from "./paths.ts";
 import { PolledEndpoint } from "./polled-endpoint.ts";
 import { createProbedApp } from "./probes.ts";
@@ -37,8 +42,7 @@ export const CaRoutes = {
    */
   create(ca: CertificateAuthority, peerOf: PeerOf = () => ({}), ending?: AbortSignal): Hono {
     const app = createProbedApp(() => readinessOf(ca));
-    const waiterOf = (request: Request): Waiter => waiting(peerOf(request));
-    const longPolls = new LongPolls(() => ca.longPollLimits, waiterOf, ending);
+    const longPolls = new LongPolls(() => ca.longPollLimits, peerOf, ending);
     const handlerOf = (rpc: RpcService) => createFetchHandler(ca, rpc, peerOf);
     const createCertificate = handlerOf(createCertificateService(ca, withoutTrailers));
     app.all(IssuingPath.createCertificate, (c) => createCertificate(c.req.raw));
@@ -88,16 +92,12 @@ export const CaRoutes = {
   },
 };
 
-async function viewOf(ca: CertificateAuthority): Promise<AuthorityView> {
-  return ca.issuance.authorities.at(ca.clock());
-}
-
 /** Whether the CA can sign now. Even then there may be reasons, such as a record that does not open. */
 async function readinessOf(
   ca: CertificateAuthority,
 ): Promise<Readiness & { readonly authority?: string }> {
   try {
-    const view = await viewOf(ca);
+    const view = await ca.issuance.authorities.at(ca.clock());
     const { issuer } = view;
     const { ready, reasons } = await readinessIn(view, ca.issuance, ca.clock());
     const authority = issuer && { authority: issuer.authority.id };
@@ -108,9 +108,6 @@ async function readinessOf(
     throw error;
   }
 }
-
-/** The peer of a request, as the platform knows it. */
-export type PeerOf = (request: Request) => Peer;
 
 /** An RPC or the token exchange, where a platform speaks fetch. Native gRPC is refused with 415, and audited. */
 export function createFetchHandler(

@@ -1,4 +1,4 @@
-import type { Context, Hono } from "hono";
+import type { Hono } from "hono";
 import type { Authorities } from "../../ca/authorities.ts";
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import type { TokenPolicy } from "../../ca/issuance/product.ts";
@@ -47,36 +47,43 @@ export function createBundleEndpoint(
   longPolls: LongPolls,
   format: BundleFormat,
   authorities: () => Authorities | undefined = () => ca.issuance.authorities,
-): (c: Context) => Promise<Response> {
-  const { maximumAgeSeconds = ca.bundleMaximumAgeSeconds } = format;
-  const publisher = {
-    clock: ca.clock,
-    bundleMaximumAgeSeconds: maximumAgeSeconds,
-    get longPollLimits() {
-      return ca.longPollLimits;
-    },
-  };
+): Endpoint {
   const written = PolledEndpoint.readWritten(
     async () => authorities()?.at(ca.clock()),
     async (view) => PolledEndpoint.representationOf(await format.write(view), format.contentType),
   );
-  return PolledEndpoint.create(publisher, longPolls, written);
+  return PolledEndpoint.create(ca, longPolls, written, format.maximumAgeSeconds);
 }
 
 /** Adds the PEM bundle of each named signer: the roots of the mesh, and the signer's own. Any other name gets 404. */
 export function addSignerBundles(app: Hono, ca: CertificateAuthority, longPolls: LongPolls): void {
   const authoritiesOf = (name: string) => ca.issuance.signers.get(name)?.authorities;
-  const endpoints = new Map<string, ReturnType<typeof createBundleEndpoint>>();
+  const endpointOf = endpointsByName((name) =>
+    createBundleEndpoint(ca, longPolls, pemBundle, () => authoritiesOf(name)),
+  );
   app.get("/signer/:name/bundle.pem", (c) => {
     const name = c.req.param("name");
     // A changed configuration may have other signers.
-    if (!authoritiesOf(name)) return c.notFound();
-    const endpoint =
-      endpoints.get(name) ??
-      createBundleEndpoint(ca, longPolls, pemBundle, () => authoritiesOf(name));
-    endpoints.set(name, endpoint);
-    return endpoint(c);
+    return authoritiesOf(name) ? endpointOf(name)(c) : c.notFound();
   });
+}
+
+type Endpoint = ReturnType<typeof PolledEndpoint.create>;
+
+/** The most endpoints in memory. Beyond it all are dropped, because some may have no document any more. */
+const maximumEndpoints = 100;
+
+/** Makes the endpoint of a name at its first request. */
+function endpointsByName(make: (name: string) => Endpoint): (name: string) => Endpoint {
+  const endpoints = new Map<string, Endpoint>();
+  return (name) => {
+    const known = endpoints.get(name);
+    if (known) return known;
+    if (endpoints.size >= maximumEndpoints) endpoints.clear();
+    const made = make(name);
+    endpoints.set(name, made);
+    return made;
+  };
 }
 
 /**
@@ -86,24 +93,17 @@ export function addSignerBundles(app: Hono, ca: CertificateAuthority, longPolls:
 export function addJwtRoutes(app: Hono, ca: CertificateAuthority, longPolls: LongPolls): void {
   const { tokens } = ca.issuance;
   if (!tokens) return;
-  const format = (name: "discovery" | "keySet"): BundleFormat => ({
-    contentType: "application/json",
-    maximumAgeSeconds: documentMaximumAgeSeconds,
-    write: async (view) => (await TrustDocuments.jwt(ca.issuance.tokens ?? tokens, view))[name],
-  });
-  const path = issuerPath(tokens);
-  const endpoint = (name: "discovery" | "keySet") =>
-    createBundleEndpoint(ca, longPolls, format(name));
-  app.get(`${path}${TrustDocuments.discoveryPath}`, endpoint("discovery"));
-  app.get(`${path}${TrustDocuments.keySetPath}`, endpoint("keySet"));
+  const add = (path: string, name: keyof JwtDocuments): void => {
+    const format: BundleFormat = {
+      contentType: "application/json",
+      maximumAgeSeconds: documentMaximumAgeSeconds,
+      write: async (view) => (await TrustDocuments.jwt(ca.issuance.tokens ?? tokens, view))[name],
+    };
+    app.get(`${issuerPath(tokens)}${path}`, createBundleEndpoint(ca, longPolls, format));
+  };
+  add(TrustDocuments.discoveryPath, "discovery");
+  add(TrustDocuments.keySetPath, "keySet");
 }
-
-/** DER (RFC 2585 §4.2). */
-const derType = "application/pkix-crl";
-const pemType = "application/x-pem-file";
-
-/** The most endpoints in memory. Beyond it all are dropped, because some may have no CRL any more; a request makes its endpoint again. */
-const maximumAuthorities = 100;
 
 /**
  * The CRLs of the authorities whose roots are in the trust bundle: all of them as PEM at `/crl.pem`, each as
@@ -122,19 +122,13 @@ export function addCrlRoutes(
 
   const crlOf = async (id: string): Promise<PublishedCrls["crls"][number] | undefined> =>
     (await crls(ca.clock())).crls.find(({ authority }) => authority === id);
-  const endpoints = new Map<string, ReturnType<typeof PolledEndpoint.create>>();
-  const endpointOf = (id: string): ReturnType<typeof PolledEndpoint.create> => {
-    const known = endpoints.get(id);
-    if (known) return known;
-    const made = PolledEndpoint.create(
+  const endpointOf = endpointsByName((id) =>
+    PolledEndpoint.create(
       ca,
       longPolls,
       PolledEndpoint.readWritten(() => crlOf(id), derOf),
-    );
-    if (endpoints.size >= maximumAuthorities) endpoints.clear();
-    endpoints.set(id, made);
-    return made;
-  };
+    ),
+  );
   app.get("/crl/:file{[0-9a-f]+\\.crl}", async (c) => {
     const id = c.req.param("file").slice(0, -".crl".length);
     return (await crlOf(id)) ? endpointOf(id)(c) : c.notFound();
@@ -144,12 +138,13 @@ export function addCrlRoutes(
 function pemOf({ pem, digest }: PublishedCrls): Representation | undefined {
   if (pem === "") return undefined;
   const body = new TextEncoder().encode(pem);
-  return { body, contentType: pemType, etag: weakTag(digest) };
+  return { body, contentType: pemBundle.contentType, etag: weakTag(digest) };
 }
 
+/** DER (RFC 2585 §4.2). */
 const derOf = ({ der, digest }: PublishedCrls["crls"][number]): Representation => ({
   body: der,
-  contentType: derType,
+  contentType: "application/pkix-crl",
   etag: weakTag(digest),
 });
 

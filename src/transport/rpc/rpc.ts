@@ -44,6 +44,9 @@ export interface Peer {
   readonly mayWait?: (() => boolean) | undefined;
 }
 
+/** The peer of a request, as the platform knows it. */
+export type PeerOf = (request: Request) => Peer;
+
 /** Where a request says who its peer is. */
 export const Peer = {
   /** The key under which a platform hands the peer of a call to the RPC. */

@@ -7,7 +7,6 @@ import { addTrustRoutes } from "../../../src/node/gateway/trust-routes.ts";
 import { openUpstream } from "../../../src/node/gateway/upstream.ts";
 import { listenInPlaintext } from "../../../src/node/http/listener.ts";
 import { JwtSvidKeys } from "../../../src/pki/jose/jwt-svid-keys.ts";
-import { waiting } from "../../../src/transport/http/long-poll.ts";
 import {
   describeJwtSvids,
   describeNoJwtSvids,
@@ -146,7 +145,7 @@ test("the bundle has the keys of the CA for tokens, and follows them without ano
   const trust = { published, roots: () => bundle, asked: Promise.resolve() };
   addTrustRoutes(app, {
     trust: () => trust as unknown as UpstreamTrust,
-    waiterOf: () => waiting({}),
+    peerOf: () => ({}),
     clock: () => new Date(),
     ending: new AbortController().signal,
   });
