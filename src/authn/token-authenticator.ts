@@ -6,12 +6,7 @@ import { RegisteredClaims } from "../pki/jose/registered-claims.ts";
 import { SpiffeId, type TrustDomain } from "../pki/spiffe-id.ts";
 import { wholeSeconds } from "../pki/x509/validity.ts";
 import type { Authenticator, Caller, TokenBearer } from "./caller.ts";
-import {
-  createTokenReader,
-  type PresentedToken,
-  parseServiceAccountClaims,
-  quoted,
-} from "./internal/presented-token.ts";
+import { parseServiceAccountClaims } from "./internal/service-account-claims.ts";
 import type { TokenIssuer } from "./token-issuer.ts";
 import { digestOf, type TokenReview } from "./token-review.ts";
 import type { SubjectMapping } from "./token-subject.ts";
@@ -26,12 +21,64 @@ export function createTokenAuthenticator(
   trustDomain: TrustDomain,
   issuers: readonly TokenIssuer[],
 ): Authenticator {
-  const readToken = createTokenReader(issuers);
+  const byName = new Map<unknown, TokenIssuer>(issuers.map((issuer) => [issuer.name, issuer]));
   return async ({ headers }, now) => {
-    const token = readToken(headers.get("authorization"));
+    const token = readToken(headers.get("authorization"), byName);
     const bearer = await proveToken(token, now);
     return callerWithin(token.issuer, bearer, headers.get("clusterid"), { trustDomain, now });
   };
+}
+
+/** The token of a request, with the issuer that it names. Neither its signature nor its claims are verified yet. */
+interface PresentedToken {
+  readonly jws: JsonWebSignature;
+  readonly issuer: TokenIssuer;
+}
+
+/** Reads the token once, for all checks of it, and finds its issuer by `iss`, byte for byte. */
+function readToken(
+  authorization: string | null,
+  issuers: ReadonlyMap<unknown, TokenIssuer>,
+): PresentedToken {
+  const jws = JsonWebSignature.parse(parseBearerToken(authorization));
+  const { iss } = jws.claims;
+  const issuer = issuers.get(iss);
+  if (issuer) return { jws, issuer };
+  throw rejectCredential("issuer", `the token is of an unknown issuer: ${quoted(iss)}`);
+}
+
+const bearerScheme = "Bearer ";
+
+/** A projected ServiceAccount token is about 1.5 kB; signed with RSA-4096 it is 2 kB. */
+const maximumTokenLength = 16 * 1024;
+
+/**
+ * The bearer token of a request, by the rule of Istio's `ExtractBearerToken` (pkg/security/security.go).
+ * The value begins with an exact `Bearer `. Values of other schemes are skipped. Two bearer tokens are
+ * refused, because a proxy in front may have verified the other one.
+ *
+ * @param authorization The header as fetch gives it: several values joined by a comma, which
+ *   neither a JWT nor Basic credentials can contain.
+ * @throws CaError `credential-missing`, `credential-rejected` (`form`).
+ */
+export function parseBearerToken(authorization: string | null): string {
+  const values = (authorization ?? "").split(",").map((value) => value.trim());
+  const [value, ...others] = values.filter((each) => each.startsWith(bearerScheme));
+  if (value === undefined) {
+    throw new CaError({ reason: "credential-missing" }, "no bearer token in the request");
+  }
+  if (others.length > 0) throw rejectCredential("form", "more than one bearer token");
+  const token = value.slice(bearerScheme.length);
+  if (token.length <= maximumTokenLength) return token;
+  throw rejectCredential("form", "the bearer token is too long");
+}
+
+/**
+ * An unverified claim for the log: its first 80 characters as a JSON string, so that it stays on one line. Any value
+ * but a string becomes `not a text`.
+ */
+export function quoted(claim: unknown): string {
+  return typeof claim === "string" ? JSON.stringify(claim.slice(0, 80)) : "not a text";
 }
 
 /**
@@ -103,23 +150,14 @@ async function proveByKeysAndReview(
   ask: TokenReview,
   now: Date,
 ): Promise<BoundAccount> {
-  const verified = await proveByKeysIfFetched(token, now);
+  const verified = await proveByKeys(token, now).catch((error: unknown) => {
+    if (refusalOf(error)?.reason === "key-provider-unreachable") return undefined;
+    throw error;
+  });
   try {
     return await proveByReview(token, ask, verified !== undefined, now);
   } catch (error) {
     if (verified && refusalOf(error)?.reason === "cluster-unreachable") return verified;
-    throw error;
-  }
-}
-
-async function proveByKeysIfFetched(
-  token: PresentedToken,
-  now: Date,
-): Promise<BoundAccount | undefined> {
-  try {
-    return await proveByKeys(token, now);
-  } catch (error) {
-    if (refusalOf(error)?.reason === "key-provider-unreachable") return undefined;
     throw error;
   }
 }

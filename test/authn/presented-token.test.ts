@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { parseBearerToken, quoted } from "../../src/authn/internal/presented-token.ts";
+import { parseBearerToken, quoted } from "../../src/authn/token-authenticator.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 
 function authorization(...values: readonly string[]): string | null {

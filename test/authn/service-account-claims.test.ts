@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { parseServiceAccountClaims } from "../../src/authn/internal/presented-token.ts";
+import { parseServiceAccountClaims } from "../../src/authn/internal/service-account-claims.ts";
 import { leewaySeconds } from "../../src/pki/jose/registered-claims.ts";
 import { type Claims, serviceAccountClaims } from "../testkit/callers/tokens.ts";
 import { refusalOf } from "../testkit/refusal.ts";
