@@ -9,7 +9,12 @@ import { isSignedWith } from "../pki/x509/certificate-signature.ts";
 import { IdentityProof } from "../pki/x509/leaf/identity-proof.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 import type { Authenticator, Caller, CallerCertificate } from "./caller.ts";
-import { type ClientCertificate, malformed, parseClientCertificate } from "./client-certificate.ts";
+import {
+  type ClientCertificate,
+  malformed,
+  parseClientCertificate,
+  refusingDerErrors,
+} from "./client-certificate.ts";
 import type { TokenIssuer } from "./token-issuer.ts";
 
 /**
@@ -129,8 +134,9 @@ function requireLastProof(
   issuers: readonly TokenIssuer[],
   now: Date,
 ): Pick<Caller, "proof" | "provedUntil" | "provedBy" | "mayBeProvedBy"> {
-  const { extensions, validity } = certificate.toBeSigned;
-  const proof = extensions.identityProof && parseProof(extensions.identityProof);
+  const { validity, extensions } = certificate.toBeSigned;
+  const { identityProof } = extensions;
+  const proof = identityProof && refusingDerErrors(() => IdentityProof.read(identityProof));
   if (proof?.isImpersonated) {
     throw rejectCredential("impersonation", "another account's token is behind the certificate");
   }
@@ -161,12 +167,4 @@ function requireLastProof(
     provedBy,
     ...(mayBeProvedBy && { mayBeProvedBy }),
   };
-}
-
-function parseProof(extension: Parameters<typeof IdentityProof.read>[0]): IdentityProof {
-  try {
-    return IdentityProof.read(extension);
-  } catch (error) {
-    throw malformed(error);
-  }
 }

@@ -28,7 +28,7 @@ export function parseClientCertificate(
   trustDomain: TrustDomain,
   now: Date,
 ): ClientCertificate {
-  const { certificate, uris } = readLeaf(der);
+  const { certificate, uris } = refusingDerErrors(() => readLeaf(der));
   const { validity } = certificate.toBeSigned;
   if (now < validity.notBefore || now > validity.notAfter) {
     throw rejectCredential("time", "the client certificate is not valid at this time");
@@ -45,19 +45,19 @@ export function parseClientCertificate(
   return { certificate, spiffeId: SpiffeId.ofWorkload(trustDomain, account), account };
 }
 
-interface ClientLeaf {
-  readonly certificate: Certificate;
-  readonly uris: readonly string[];
+function readLeaf(der: Bytes): { certificate: Certificate; uris: readonly string[] } {
+  if (der.length > maximumOctets) throw new DerError("longer than any leaf");
+  const certificate = Certificate.parse(der);
+  const { extensions } = certificate.toBeSigned;
+  requireLeaf(extensions);
+  requireClientUse(extensions);
+  return { certificate, uris: urisOf(extensions) };
 }
 
-function readLeaf(der: Bytes): ClientLeaf {
+/** Reads a part of a client certificate. @throws CaError `credential-rejected` (`form`) instead of a DerError. */
+export function refusingDerErrors<T>(read: () => T): T {
   try {
-    if (der.length > maximumOctets) throw new DerError("longer than any leaf");
-    const certificate = Certificate.parse(der);
-    const { extensions } = certificate.toBeSigned;
-    requireLeaf(extensions);
-    requireClientUse(extensions);
-    return { certificate, uris: urisOf(extensions) };
+    return read();
   } catch (error) {
     throw malformed(error);
   }
@@ -69,14 +69,12 @@ export function malformed(error: unknown): unknown {
   return rejectCredential("form", `the client certificate: ${error.message}`, error);
 }
 
+type Extensions = Certificate["toBeSigned"]["extensions"];
+
 const Usage = { digitalSignature: 0x80, keyCertSign: 0x04, cRLSign: 0x02 } as const;
 
 /** Refuses a CA certificate, which authenticates nobody (X509-SVID §4.1 and §4.3). */
-function requireLeaf({
-  basicConstraints,
-  keyUsage,
-  hasUnknownCritical,
-}: Certificate["toBeSigned"]["extensions"]): void {
+function requireLeaf({ basicConstraints, keyUsage, hasUnknownCritical }: Extensions): void {
   if (hasUnknownCritical) throw new DerError("an unknown extension is critical (RFC 5280 §4.2)");
   basicConstraints?.value.fork().enter(Tag.sequence).finish();
   const [, bits = 0] = keyUsage?.value.fork().content(Tag.bitString) ?? [];
@@ -85,7 +83,7 @@ function requireLeaf({
 }
 
 /** Refuses a certificate that is not for TLS clients, such as a serving certificate (RFC 5280 §4.2.1.12). */
-function requireClientUse({ extKeyUsage }: Certificate["toBeSigned"]["extensions"]): void {
+function requireClientUse({ extKeyUsage }: Extensions): void {
   const purposes = extKeyUsage?.value.fork().enter(Tag.sequence);
   let isClients = false;
   while (purposes && !purposes.isDone) {
@@ -94,22 +92,15 @@ function requireClientUse({ extKeyUsage }: Certificate["toBeSigned"]["extensions
   if (!isClients) throw new DerError("it is not for clients");
 }
 
-/** The tags of GeneralName by number (RFC 5280 §4.2.1.6). Tags of structured types are constructed. */
+/** The tags of GeneralName (RFC 5280 §4.2.1.6). Those of structured types are constructed. */
 const generalNames: readonly number[] = [
-  Tag.contextConstructed(0),
-  Tag.contextPrimitive(1),
-  Tag.contextPrimitive(2),
-  Tag.contextConstructed(3),
-  Tag.contextConstructed(4),
-  Tag.contextConstructed(5),
-  uriName,
-  Tag.contextPrimitive(7),
-  Tag.contextPrimitive(8),
+  ...[0, 3, 4, 5].map(Tag.contextConstructed),
+  ...[1, 2, 6, 7, 8].map(Tag.contextPrimitive),
 ];
 
 /** The URIs of a certificate, without its names of other kinds. */
-function urisOf(extensions: Certificate["toBeSigned"]["extensions"]): string[] {
-  const reader = extensions.subjectAltName?.value.fork();
+function urisOf({ subjectAltName }: Extensions): string[] {
+  const reader = subjectAltName?.value.fork();
   if (!reader) return [];
   const names = reader.enter(Tag.sequence);
   reader.finish();

@@ -38,7 +38,9 @@ export function acceptingForwardedCertificates(
     });
     const { issuer, account } = caller;
     if (header !== null && issuer?.gatewayNames?.(account)) {
-      return clientOf({ ...caller, issuer }, parseForwarded(header), trust, now);
+      const client = await clientOf({ ...caller, issuer }, parseForwarded(header), trust, now);
+      if (issuer.mayVouchFor(client.account)) return { ...client, gateway: caller };
+      throw rejectCredential("namespace", "the gateway's issuer may not vouch for this namespace");
     }
     if (!isForwarded) return caller;
     // Without the refusal, the gateway's client would get the gateway's identity.
@@ -49,23 +51,8 @@ export function acceptingForwardedCertificates(
 const isOfCredential = (error: unknown): error is CaError =>
   error instanceof CaError && error.refusal.reason.startsWith("credential-");
 
-type Gateway = Caller & { readonly issuer: TokenIssuer };
-
 async function clientOf(
-  gateway: Gateway,
-  forwarded: ForwardedClient,
-  trust: ForwardedTrust,
-  now: Date,
-): Promise<Caller> {
-  const client = await provedClient(gateway, forwarded, trust, now);
-  if (!gateway.issuer.mayVouchFor(client.account)) {
-    throw rejectCredential("namespace", "the gateway's issuer may not vouch for this namespace");
-  }
-  return { ...client, gateway };
-}
-
-async function provedClient(
-  { issuer, account, proof }: Gateway,
+  { issuer, account, proof }: Caller & { readonly issuer: TokenIssuer },
   { certificate, uri }: ForwardedClient,
   { trustDomain, verify }: ForwardedTrust,
   now: Date,

@@ -78,12 +78,9 @@ export const maximumWaiting = 1000;
 export const IssuerKeys = {
   /** Uses the keys of a JWK Set in the configuration. */
   pinned({ usable: keys, unusable }: JudgedKeySet): IssuerKeys {
-    return Object.assign(
-      ({ algorithm, keyId }: KeyQuery) => KeySet.candidates(keys, algorithm, keyId),
-      {
-        state: (): KeyState => ({ source: "configuration", keys, unusable }),
-      },
-    );
+    const find = ({ algorithm, keyId }: KeyQuery) => KeySet.candidates(keys, algorithm, keyId);
+    const state = (): KeyState => ({ source: "configuration", keys, unusable });
+    return Object.assign(find, { state });
   },
 
   /** Fetches the keys that an issuer publishes, when a token needs them. */
@@ -126,7 +123,7 @@ class PublishedKeys {
   readonly #means: KeyFetching;
   readonly #longestMilliseconds: number;
   readonly #fetching: SharedWork;
-  #fetched: FetchedKeys | undefined;
+  #fetched: (JudgedKeySet & { readonly at: Date }) | undefined;
   #failure: KeyState["failure"];
   #begun: Date | undefined;
   /** How long after {@link #begun} no other fetch begins. */
@@ -144,9 +141,9 @@ class PublishedKeys {
   }
 
   readonly stateAt = (now: Date): KeyState => {
-    const { keys = [], unusable = [], at: fetchedAt } = this.#fetched ?? {};
-    const serving = this.#isYounger(keysSurviveOutageSeconds, now) ? keys : [];
-    return { source: "issuer", keys: serving, unusable, fetchedAt, failure: this.#failure };
+    const { usable = [], unusable = [], at: fetchedAt } = this.#fetched ?? {};
+    const keys = this.#isYounger(keysSurviveOutageSeconds, now) ? usable : [];
+    return { source: "issuer", keys, unusable, fetchedAt, failure: this.#failure };
   };
 
   readonly probe = async (now: Date): Promise<void> => {
@@ -180,8 +177,7 @@ class PublishedKeys {
     // Set before the fetch, so that requests with cached keys do not wait for it.
     this.#pauseSeconds = this.#longestMilliseconds / 1000;
     try {
-      const { usable, unusable } = await fetchKeySet(this.#location, fetchJson);
-      this.#fetched = { keys: usable, unusable, at: now };
+      this.#fetched = { ...(await fetchKeySet(this.#location, fetchJson)), at: now };
       this.#failure = undefined;
       this.#pauseSeconds = coolDownSeconds;
     } catch (error) {
@@ -195,7 +191,7 @@ class PublishedKeys {
   }
 
   #candidatesFor({ algorithm, keyId }: KeyQuery): readonly KeySet[number][] {
-    return KeySet.candidates(this.#fetched?.keys ?? [], algorithm, keyId);
+    return KeySet.candidates(this.#fetched?.usable ?? [], algorithm, keyId);
   }
 
   #isDue(now: Date): boolean {
@@ -207,17 +203,10 @@ class PublishedKeys {
   }
 }
 
-/** The answer of an issuer, and when it came. */
-interface FetchedKeys {
-  readonly keys: readonly KeySet[number][];
-  readonly unusable: readonly UnusableKey[];
-  readonly at: Date;
-}
-
 async function fetchKeySet(location: KeyLocation, fetchJson: DocumentFetch): Promise<JudgedKeySet> {
-  const { url, reach } =
+  const { url, reach }: KeySource =
     location.kind === "jwks-uri"
-      ? ({ url: location.url, reach: "anywhere" } as const)
+      ? { url: location.url, reach: "anywhere" }
       : await IssuerKeys.discover(location.issuer, fetchJson);
   const published = await fetchJson[reach](url);
   const usable = KeySet.parse(published);

@@ -121,27 +121,20 @@ function readReview(status: TokenReviewStatus, audiences: readonly string[]): Bo
   // The server's own error is not passed on, because it may quote the token.
   if (status.error !== "") throw rejectCredential("review", "the API server rejects the token");
   if (!status.authenticated) throw rejectCredential("review", "the token is not authenticated");
-  requireAudience(status, audiences);
+  requireAudience(status.audiences, audiences);
   const { username, groups, extra } = status.user;
   if (!groups.includes("system:serviceaccounts")) {
     throw rejectCredential("subject", "the token is no ServiceAccount's");
   }
-  return { account: accountOf(username), ...boundObjects(extra) };
+  const account = ServiceAccount.parseUser(username);
+  if (!account) throw rejectCredential("subject", "the reviewed user is no ServiceAccount");
+  return { account, ...boundObjects(extra) };
 }
 
 /** Requires a confirmed audience: an API server without support for audiences confirms none, and accepts tokens for any. */
-function requireAudience(
-  { audiences: confirmed }: TokenReviewStatus,
-  audiences: readonly string[],
-): void {
+function requireAudience(confirmed: readonly string[], audiences: readonly string[]): void {
   if (confirmed.some((audience) => audiences.includes(audience))) return;
   throw rejectCredential("audience", "the API server confirms none of the audiences");
-}
-
-function accountOf(username: string): ServiceAccount {
-  const account = ServiceAccount.parseUser(username);
-  if (account) return account;
-  throw rejectCredential("subject", "the reviewed user is no ServiceAccount");
 }
 
 const prefix = "authentication.kubernetes.io/";
@@ -153,11 +146,8 @@ function boundObjects(extra: TokenReviewStatus["user"]["extra"]): Omit<BoundAcco
     throw rejectCredential("subject", "the review names half a pod");
   }
   return {
-    pod: podName !== undefined && podUid !== undefined ? { name: podName, uid: podUid } : undefined,
-    node:
-      nodeName === undefined
-        ? undefined
-        : { name: nodeName, ...(nodeUid !== undefined && { uid: nodeUid }) },
+    pod: podName && podUid ? { name: podName, uid: podUid } : undefined,
+    node: nodeName ? { name: nodeName, ...(nodeUid && { uid: nodeUid }) } : undefined,
   };
 }
 
