@@ -66,14 +66,14 @@ export const CaStores = {
     const { signerStore, shareWork = WorkSharing.polling(platform.clock) } = platform;
     const keks =
       platform.keks ?? (await ConfiguredKeks.hold(configuration, { ...platform, shareWork }));
-    const inForce = { configuration };
     const opening = { ...platform, keks, shareWork };
-    const own = openStore(opening, inForce);
+    const own = openStore(configuration, opening);
     const signers = !signerStore
       ? []
       : configuration.signers.map(({ name, mesh_bundle: sharesPostQuantum }) => {
           const place = { store: signerStore(name), log: logOf(name, platform.log) };
-          return { name, sharesPostQuantum, ...openStore({ ...opening, ...place }, inForce, name) };
+          const opened = openStore(configuration, { ...opening, ...place }, name);
+          return { name, sharesPostQuantum, ...opened };
         });
     const parts = [{ ...own, sharesPostQuantum: false }, ...signers];
     return {
@@ -81,7 +81,7 @@ export const CaStores = {
       keks,
       named: new Map(signers.map((each) => [each.name, united(each, parts)])),
       follow: (next) => {
-        inForce.configuration = next;
+        for (const each of parts) each.follow(next);
       },
     };
   },
@@ -96,92 +96,68 @@ export const CaStores = {
     configuration: Configuration,
     { cryptoProvider, ...means }: Pick<StorePlatform, "cryptoProvider"> & UpstreamContext,
   ) {
-    const { trustDomain, authorityKey, inceptionDate } = configuration;
-    const { store, keks, log } = own;
+    const { trustDomain, crl } = configuration;
     const rootIn = (of: Configuration) => ({
       upstream: upstreamOf(of, means),
       crlRoot: of.crl && crlRootOf(of.upstream, means.keyCustody),
     });
-    const mint: Mint = {
-      store,
-      keks,
-      log,
-      cryptoProvider,
-      trustDomain,
-      authorityKey,
-      inceptionDate,
-      ...policyOf(configuration),
-      crl: configuration.crl,
-      tokenAlgorithm: configuration.tokens?.algorithm,
-      ...rootIn(configuration),
+    const mintIn = ({ store, keks, log }: CaStore, signer?: string) => {
+      const policy = policyOf(configuration, signer);
+      return { store, keks, log, cryptoProvider, trustDomain, crl, ...policy };
     };
-    const signerMints = configuration.signers.flatMap((table): [string, Mint][] => {
-      const opened = named.get(table.name);
-      if (!opened) return [];
-      const { authorities: _, ...place } = opened;
-      const { authority_key: authorityKey, inception_date: inceptionDate } = table;
-      const { upstream_authority: upstream } = table;
-      const own = {
-        ...place,
-        authorityKey,
-        inceptionDate,
-        joinsMesh: true,
-        tokenAlgorithm: undefined,
-        ...policyOf(configuration, table.name),
-        ...(upstream && rootIn({ ...configuration, upstream })),
-      };
-      return [[table.name, { ...mint, ...own }]];
-    });
+    const root = rootIn(configuration);
+    const mint: Mint = {
+      ...mintIn(own),
+      ...root,
+      authorityKey: configuration.authorityKey,
+      inceptionDate: configuration.inceptionDate,
+      tokenAlgorithm: configuration.tokens?.algorithm,
+    };
     /** The mints by the names of their signers. A signer whose store is not open is left out. */
-    return { mint, signerMints: new Map(signerMints) };
+    const signerMints = new Map<string, Mint>();
+    for (const { name, upstream_authority: upstream, ...table } of configuration.signers) {
+      const opened = named.get(name);
+      if (!opened) continue;
+      signerMints.set(name, {
+        ...mintIn(opened, name),
+        ...(upstream ? rootIn({ ...configuration, upstream }) : root),
+        authorityKey: table.authority_key,
+        inceptionDate: table.inception_date,
+        joinsMesh: true,
+      });
+    }
+    return { mint, signerMints };
   },
 };
 
-/** The configuration in force, which another one may replace while the stores stay open. */
-interface InForce {
-  configuration: Configuration;
-}
-
 /** The means to open one store. */
-interface Opening extends StorePlatform {
-  readonly keks: HeldKeks;
-  readonly shareWork: WorkSharing;
-}
+type Opening = StorePlatform & Required<Pick<StorePlatform, "keks" | "shareWork">>;
 
-function openStore(opening: Opening, inForce: InForce, signer?: string): CaStore {
-  const { configuration } = inForce;
-  const { store: whole, keks: held, log, clock, cryptoProvider, publishes = false } = opening;
+function openStore(configuration: Configuration, opening: Opening, signer?: string) {
+  const { store, keks: held, log, clock, cryptoProvider, publishes = false } = opening;
+  const { shareWork, waitBriefly, storeLagSeconds = 0 } = opening;
+  const { trustDomain, phaseLengths } = configuration;
   const keks = held.ring(signer);
-  const currentPolicy = policyIn(inForce, signer);
+  let policy = policyOf(configuration, signer);
+  const records = { store, keks, log, cryptoProvider, trustDomain };
   const authorities = Authorities.create({
-    store: whole,
-    keks,
-    log,
-    cryptoProvider,
+    ...records,
+    ...policy,
+    currentPolicy: () => policy,
     publishes,
-    currentPolicy,
-    trustDomain: configuration.trustDomain,
-    ...currentPolicy(),
-    ...freshnessOf(configuration, opening),
+    shareWork,
+    waitBriefly,
+    refreshSeconds: refreshSecondsOf(configuration, opening),
+    surviveOutageSeconds: Math.max(0, phaseLengths.propagationSeconds - storeLagSeconds),
   });
   return {
-    store: openWhileHeld(whole, held, clock),
+    store: openWhileHeld(store, held, clock),
     keks,
     log,
     authorities: servedWhileHeld(authorities, held),
-  };
-}
-
-/** The policy of a store in the configuration in force: the same object until another configuration is in force. */
-function policyIn(inForce: InForce, signer?: string): () => StorePolicy {
-  let of = inForce.configuration;
-  let known = policyOf(of, signer);
-  return () => {
-    if (of !== inForce.configuration) {
-      of = inForce.configuration;
-      known = policyOf(of, signer);
-    }
-    return known;
+    follow: (next: Configuration) => {
+      policy = policyOf(next, signer);
+    },
   };
 }
 
@@ -228,15 +204,6 @@ function policyOf(
     phaseLengths,
     authorityRoot: hasOwnRoot ? "upstream" : authorityRoot,
   };
-}
-
-/** How fresh the authorities are, and how their loads are shared. */
-function freshnessOf(configuration: Configuration, opening: Opening) {
-  const { storeLagSeconds = 0, shareWork, waitBriefly } = opening;
-  const { propagationSeconds } = configuration.phaseLengths;
-  const refreshSeconds = refreshSecondsOf(configuration, opening);
-  const surviveOutageSeconds = Math.max(0, propagationSeconds - storeLagSeconds);
-  return { refreshSeconds, surviveOutageSeconds, shareWork, waitBriefly };
 }
 
 /** The time between two reads of the store: a quarter of `PROPAGATION_INTERVAL`, but at most the platform's longest. */

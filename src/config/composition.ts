@@ -1,9 +1,5 @@
 import { Authenticator } from "../authn/caller.ts";
-import {
-  CertificateVerifier,
-  type CredentialAuthorities,
-  type IsRevoked,
-} from "../authn/certificate-verifier.ts";
+import { CertificateVerifier, type IsRevoked } from "../authn/certificate-verifier.ts";
 import { acceptingForwardedCertificates } from "../authn/forwarded-certificate.ts";
 import type { IssuerKeys } from "../authn/issuer-keys.ts";
 import { keyFaultFinder } from "../authn/key-faults.ts";
@@ -97,11 +93,11 @@ export const Composition = {
     const mints = CaStores.mints(stores, configuration, platform);
     const issuers = tokenIssuers(configuration, means);
     const own = stores.own.authorities;
-    const named = new Map([...stores.named].map(([name, { authorities }]) => [name, authorities]));
+    const refreshSeconds = refreshSecondsOf(configuration, platform);
     const isRevoked = revokedIn(own, configuration.configuredRevocations);
     const verify = CertificateVerifier.create({
       trustDomain,
-      vouchingAt: vouchingIn(own),
+      vouchingAt: async (now) => (await own.at(now)).vouching,
       isRevoked,
       issuers,
       cryptoProvider,
@@ -117,7 +113,7 @@ export const Composition = {
       issuance: {
         authorities: own,
         identityPolicy: createIdentityPolicy(trustDomain),
-        signers: namedSigners(configuration.signers, named),
+        signers: namedSigners(configuration.signers, stores.named),
         configuredDenials: configuration.configuredDenials,
         leafLifetimes,
         policy: configuration.policy && Policy.create(configuration.policy),
@@ -138,7 +134,10 @@ export const Composition = {
       clock,
       refreshHintSeconds,
       bundleMaximumAgeSeconds: Math.min(60, configuration.phaseLengths.propagationSeconds),
-      longPollLimits: longPollLimitsOf(configuration, platform),
+      longPollLimits: {
+        longestSeconds: configuration.bundleWaitSeconds,
+        readSeconds: Math.min(longestReadSeconds, Math.max(shortestReadSeconds, refreshSeconds)),
+      },
     };
     const access = configuration.console?.access;
     const accessKeys = access && operatorKeys(access.team, accessKeysUrl(access), means);
@@ -162,17 +161,6 @@ function requireSingleUse({ issuers }: Configuration, { useToken }: Platform): v
   if (!useToken && faults.length > 0) throw new ConfigurationError(faults);
 }
 
-function longPollLimitsOf(
-  configuration: Configuration,
-  platform: Platform,
-): CertificateAuthority["longPollLimits"] {
-  const refreshSeconds = refreshSecondsOf(configuration, platform);
-  return {
-    longestSeconds: configuration.bundleWaitSeconds,
-    readSeconds: Math.min(longestReadSeconds, Math.max(shortestReadSeconds, refreshSeconds)),
-  };
-}
-
 function crlsOf(
   authorities: Authorities,
   { crl, configuredRevocations, phaseLengths: { propagationSeconds } }: Configuration,
@@ -184,10 +172,6 @@ function crlsOf(
     [crl, configuredRevocations, propagationSeconds],
     () => new SignedCrls(made).at,
   );
-}
-
-function vouchingIn(authorities: Authorities): CredentialAuthorities {
-  return async (now) => (await authorities.at(now)).vouching;
 }
 
 /** Whether a certificate is revoked. The store of the unnamed authorities has the revocations for named signers as well. */

@@ -103,7 +103,10 @@ export const Configuration = {
     });
     const faults = [
       ...contradictions(leafLifetimes, phaseLengths, propagation.shortestSeconds),
-      ...faultsOf(form),
+      ...(form.BUNDLE_WAIT > 300 ? ["BUNDLE_WAIT: must not exceed 5m"] : []),
+      ...rootFaults(form.AUTHORITY_ROOT, form.UPSTREAM_AUTHORITY),
+      ...unknownIssuers(form.SIGNERS, form.ISSUERS),
+      ...policyFaults(form),
       ...denied.faults,
       ...tokenFaults(form),
     ];
@@ -154,14 +157,6 @@ const leafLifetimesOf = (form: Form): LeafLifetimes => ({
   defaultSeconds: form.DEFAULT_WORKLOAD_CERT_TTL ?? Math.min(24 * hour, form.MAX_WORKLOAD_CERT_TTL),
   maximumSeconds: form.MAX_WORKLOAD_CERT_TTL,
 });
-
-/** The contradictions within a configuration, one sentence each. */
-const faultsOf = (form: Form): readonly string[] => [
-  ...(form.BUNDLE_WAIT > 300 ? ["BUNDLE_WAIT: must not exceed 5m"] : []),
-  ...rootFaults(form),
-  ...unknownIssuers(form.SIGNERS, form.ISSUERS),
-  ...policyFaults(form),
-];
 
 /**
  * An authority is published before it signs, and after, each time for the longest lifetime of a leaf plus the

@@ -14,13 +14,10 @@ interface KekConfiguration {
   readonly signers: readonly { readonly name: string }[];
 }
 
-type KekMeans = Omit<
-  LeaseParts,
-  "keks" | "signers" | "trustDomain" | "leaseSeconds" | "keyServices" | "monotonic" | "random"
-> & {
+interface KekMeans extends Pick<LeaseParts, "clock" | "log" | "shareWork" | "inBackground"> {
   /** The key services. Absent in a main module that is built without them, to be smaller. */
   readonly keyCustody?: PlatformKeys | undefined;
-};
+}
 
 /** Imports KEKs whose octets are in the configuration. They are held until the process ends. */
 async function importKeks(
@@ -35,19 +32,18 @@ async function importKeks(
     if (!newest) throw new Error("a configuration without a KEK");
     return [newest, ...older];
   };
-  const own = await ringOf();
-  const named = new Map<string, KekRing>();
-  for (const signer of signers) named.set(signer, await ringOf(signer));
+  const rings = new Map<string | undefined, KekRing>();
+  for (const signer of [undefined, ...signers]) rings.set(signer, await ringOf(signer));
   return {
-    ring: (signer) => (signer === undefined ? own : (named.get(signer) ?? neverOf(signer))),
+    ring: (signer) => {
+      const ring = rings.get(signer);
+      if (!ring) throw new Error(`no KEK was derived for the signer ${signer}`);
+      return ring;
+    },
     hold: () => undefined,
     fault: () => undefined,
     until: () => undefined,
   };
-}
-
-function neverOf(signer: string): never {
-  throw new Error(`no KEK was derived for the signer ${signer}`);
 }
 
 const plainPattern = /^([A-Za-z0-9._-]{1,64}):([A-Za-z0-9+/_-]+={0,2})$/;
@@ -121,15 +117,8 @@ function parseRing(text: string): ConfiguredKek[] | undefined {
 /** Joins the entries of one KEK that several key services have wrapped. The first service that unwraps it is used. */
 function joined(keks: ConfiguredKek[], next: ConfiguredKek): ConfiguredKek[] {
   const same = keks.find(({ id }) => id === next.id);
-  if (
-    !(
-      same &&
-      "mark" in same &&
-      "mark" in next &&
-      Base64.format(same.mark) === Base64.format(next.mark)
-    )
-  )
-    return [...keks, next];
+  if (!same || !("mark" in same) || !("mark" in next)) return [...keks, next];
+  if (Base64.format(same.mark) !== Base64.format(next.mark)) return [...keks, next];
   const both = { ...same, wrappings: [...same.wrappings, ...next.wrappings] };
   return keks.map((kek) => (kek === same ? both : kek));
 }

@@ -127,12 +127,11 @@ export const consoleKeys = {
  * Makes the configuration of the console from its keys.
  * @returns `undefined` if neither tokens nor Cloudflare Access let anybody in.
  */
-export function consoleConfiguration({
-  CONSOLE_TOKENS,
-  CONSOLE_ACCESS,
-}: z.infer<z.ZodMiniObject<typeof consoleKeys>>): ConsoleConfiguration | undefined {
-  if (!CONSOLE_TOKENS && !CONSOLE_ACCESS) return undefined;
-  return { tokens: CONSOLE_TOKENS ?? [], access: CONSOLE_ACCESS };
+export function consoleConfiguration(
+  form: z.infer<z.ZodMiniObject<typeof consoleKeys>>,
+): ConsoleConfiguration | undefined {
+  const { CONSOLE_TOKENS: tokens = [], CONSOLE_ACCESS: access } = form;
+  return tokens.length > 0 || access ? { tokens, access } : undefined;
 }
 
 /** `JWT_ISSUER` must be in one spelling, because relying parties compare it byte for byte. */
@@ -188,14 +187,10 @@ export function tokenPolicy(form: JwtValues): TokenPolicy | undefined {
 type TokenForm = JwtValues & { readonly ISSUERS: readonly IssuerTable[] };
 
 /** The contradictions about JWT-SVIDs. A CA that accepted its own tokens as credentials would renew them without an end. */
-export function tokenFaults({
-  JWT_ISSUER,
-  DEFAULT_JWT_TTL,
-  MAX_JWT_TTL,
-  ISSUERS,
-}: TokenForm): string[] {
+export function tokenFaults(form: TokenForm): string[] {
+  const { JWT_ISSUER, DEFAULT_JWT_TTL = 0, MAX_JWT_TTL, ISSUERS } = form;
   const isOwn = ({ issuer }: IssuerTable): boolean => issuer.replace(/\/+$/, "") === JWT_ISSUER;
-  const tooLong = (DEFAULT_JWT_TTL ?? 0) > MAX_JWT_TTL;
+  const tooLong = DEFAULT_JWT_TTL > MAX_JWT_TTL;
   return [
     ...(tooLong ? ["DEFAULT_JWT_TTL: must not exceed MAX_JWT_TTL"] : []),
     ...ISSUERS.flatMap((table, i) => {

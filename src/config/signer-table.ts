@@ -100,11 +100,11 @@ export function unknownIssuers(
 /** The signers of `SIGNERS` whose authorities this platform stores. */
 export function namedSigners(
   tables: readonly SignerTable[],
-  authoritiesOf: ReadonlyMap<string, Authorities>,
+  stores: ReadonlyMap<string, { readonly authorities: Authorities }>,
 ): ReadonlyMap<string, NamedSigner> {
   return new Map(
     tables.flatMap((table): [string, NamedSigner][] => {
-      const authorities = authoritiesOf.get(table.name);
+      const authorities = stores.get(table.name)?.authorities;
       return authorities ? [[table.name, { authorities, mayUse: mayUseSigner(table) }]] : [];
     }),
   );

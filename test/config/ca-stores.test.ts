@@ -138,8 +138,8 @@ test("a signer has its own inception date, and no keys for tokens", async () => 
   const opened = await CaStores.open(configuration, platform);
   const { mint, signerMints } = CaStores.mints(opened, configuration, platform);
   expect(mint).toMatchObject({ tokenAlgorithm: "ES256", inceptionDate: "2026-11-21" });
-  const expected = { tokenAlgorithm: undefined, inceptionDate: inception_date };
-  expect(signerMints.get("team-a")).toMatchObject(expected);
+  const named = signerMints.get("team-a");
+  expect([named?.tokenAlgorithm, named?.inceptionDate]).toEqual([undefined, inception_date]);
 });
 
 test("a store whose loads lag serves for as much less in an outage", async () => {

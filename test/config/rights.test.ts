@@ -141,7 +141,7 @@ const cluster = "https://a.test";
 
 /** Whether a caller of this issuer may use the signer for the account; without an issuer, one with a certificate. */
 function mayUse(signer: SignerTable, issuer: string | undefined, account: ServiceAccount) {
-  const named = namedSigners([signer], new Map([[signer.name, authorities]])).get(signer.name);
+  const named = namedSigners([signer], new Map([[signer.name, { authorities }]])).get(signer.name);
   const vouching = issuer === undefined ? undefined : tokenIssuerWithoutKeys(issuer);
   const spiffeId = workload(account.namespace, account.name);
   return named?.mayUse({ spiffeId, account, proof: proved, issuer: vouching }, account);
@@ -153,13 +153,13 @@ describe("a named signer", () => {
   test("has the authorities of its own store, and does not exist without one", () => {
     const own: Authorities = { ...authorities };
     const both = new Map([
-      ["a", authorities],
-      ["b", own],
+      ["a", { authorities }],
+      ["b", { authorities: own }],
     ]);
     const signersOf = (stores: typeof both) => namedSigners([table("a"), table("b")], stores);
     expect([...signersOf(both).keys()]).toEqual(["a", "b"]);
     expect(signersOf(both).get("b")?.authorities).toBe(own);
-    expect([...signersOf(new Map([["b", own]])).keys()]).toEqual(["b"]);
+    expect([...signersOf(new Map([["b", { authorities: own }]])).keys()]).toEqual(["b"]);
     expect(signersOf(new Map())).toEqual(new Map());
   });
 

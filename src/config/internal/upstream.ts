@@ -185,15 +185,9 @@ function createUpstream(
 }
 
 /** The contradictions between `AUTHORITY_ROOT` and `UPSTREAM_AUTHORITY`. */
-export function rootFaults({
-  AUTHORITY_ROOT,
-  UPSTREAM_AUTHORITY,
-}: {
-  readonly AUTHORITY_ROOT: string;
-  readonly UPSTREAM_AUTHORITY?: UpstreamTable | undefined;
-}): string[] {
-  const isUpstream = AUTHORITY_ROOT === "upstream";
-  if (isUpstream && !UPSTREAM_AUTHORITY) return ["UPSTREAM_AUTHORITY: is required"];
-  if (isUpstream || !UPSTREAM_AUTHORITY) return [];
+export function rootFaults(authorityRoot: string, upstream: UpstreamTable | undefined): string[] {
+  const isUpstream = authorityRoot === "upstream";
+  if (isUpstream === (upstream !== undefined)) return [];
+  if (isUpstream) return ["UPSTREAM_AUTHORITY: is required"];
   return ['UPSTREAM_AUTHORITY: has no effect unless AUTHORITY_ROOT is "upstream"'];
 }
