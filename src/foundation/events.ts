@@ -64,11 +64,7 @@ export const OperationalEvent = {
 /** Where lines go. */
 export const WriteLine = {
   /** Writes on the console, which Workers Logs collects by level, and Node as standard output and error. */
-  toConsole: ((line, level) => consoleMethods[level](line)) satisfies WriteLine,
+  toConsole: ((line, level) => console[consoleMethods[level]](line)) satisfies WriteLine,
 };
 
-const consoleMethods: Readonly<Record<Level, (line: string) => void>> = {
-  info: (line) => console.log(line),
-  warning: (line) => console.warn(line),
-  error: (line) => console.error(line),
-};
+const consoleMethods = { info: "log", warning: "warn", error: "error" } as const;

@@ -67,11 +67,7 @@ export function commonName(one: string, other: string): string | undefined {
   for (let i = one.length; i >= 0; i--) {
     const row: (string | undefined)[] = [];
     for (let j = other.length; j >= 0; j--) {
-      row[j] = shortest(one[i], other[j], {
-        right: row[j + 1],
-        down: below[j],
-        both: below[j + 1],
-      });
+      row[j] = shortest(one[i], other[j], [below[j], row[j + 1], below[j + 1]]);
     }
     below = row;
   }
@@ -87,27 +83,20 @@ function startsAgree(one: string, other: string): boolean {
   return true;
 }
 
-/** The common names of the suffixes that lack one character of the first glob, of the other, or of both. */
-interface ShorterEnds {
-  readonly down: string | undefined;
-  readonly right: string | undefined;
-  readonly both: string | undefined;
-}
-
+/** @param ends The common names of the ends that lack the next character of the first glob, of the other, and of both. */
 function shortest(
   a: string | undefined,
   b: string | undefined,
-  { down, right, both }: ShorterEnds,
+  [withoutA, withoutB, withoutBoth]: readonly (string | undefined)[],
 ): string | undefined {
   if (a === undefined && b === undefined) return "";
-  if (a !== "*" && b !== "*") return a === b ? preceded(a, both) : undefined;
-  const found = [
-    // A star stands for nothing more, or for the next character of the other glob.
-    a === "*" ? down : preceded(a, down),
-    b === "*" ? right : preceded(b, right),
-  ];
-  return found.filter((name) => name !== undefined).toSorted((x, y) => x.length - y.length)[0];
+  if (a !== "*" && b !== "*") return a === b ? preceded(a, withoutBoth) : undefined;
+  // The star of one stands for the next character of the other, or for nothing more.
+  const found = [preceded(a, withoutA), preceded(b, withoutB)].filter((name) => name !== undefined);
+  return found.toSorted((x, y) => x.length - y.length)[0];
 }
 
-const preceded = (character: string | undefined, name: string | undefined): string | undefined =>
-  character === undefined || name === undefined ? undefined : character + name;
+function preceded(character: string | undefined, name: string | undefined): string | undefined {
+  if (character === undefined || name === undefined) return undefined;
+  return character === "*" ? name : character + name;
+}
