@@ -4,7 +4,7 @@ import { isRecent } from "../foundation/caches.ts";
 import { CaError } from "../foundation/errors.ts";
 import { type DocumentFetch, FetchError, Fetching } from "../foundation/fetch.ts";
 import { Semaphore, type SharedWork, type WorkSharing } from "../foundation/shared-work.ts";
-import { type JudgedKeySet, KeySet, type UnusableKey } from "../pki/jose/key-set.ts";
+import { type JudgedKeySet, KeySet } from "../pki/jose/key-set.ts";
 
 /** The key that a token's header asks for. */
 export interface KeyQuery {
@@ -33,7 +33,7 @@ export interface KeyState {
   /** The usable keys; none once they are too old. */
   readonly keys: readonly Pick<KeySet[number], "keyId" | "algorithms">[];
   /** The keys for signatures in the set that are not usable. */
-  readonly unusable?: readonly UnusableKey[];
+  readonly unusable?: readonly string[];
   /** When they were fetched; `undefined` before the first fetch that succeeded. */
   readonly fetchedAt?: Date | undefined;
   /** The last fetch, if it failed. */

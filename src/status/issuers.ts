@@ -1,6 +1,5 @@
 import type { KeyState } from "../authn/issuer-keys.ts";
 import type { TokenIssuer } from "../authn/token-issuer.ts";
-import { UnusableKey } from "../pki/jose/key-set.ts";
 import { Finding } from "./finding.ts";
 
 /** An issuer of tokens, and its keys as this process or isolate has them. */
@@ -47,7 +46,7 @@ export function examinedIssuer(
 ): ExaminedIssuer {
   const { failure, unusable = [] } = keys.state?.(now) ?? {};
   const fault = failure?.detail;
-  return { issuer, cluster, fault, unusableKeys: unusable.map(UnusableKey.format) };
+  return { issuer, cluster, fault, unusableKeys: unusable };
 }
 
 /** An issuer, and the state of its keys. */

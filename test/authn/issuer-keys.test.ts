@@ -276,7 +276,7 @@ describe("an issuer that cannot be reached", () => {
     publication.answer = withStatus(503);
     await publication.keys(query("first"), later(keysFreshSeconds));
     expect(publication.keys.state?.(later(keysFreshSeconds))).toMatchObject({
-      unusable: [{ keyId: "old" }, { fault: "it is no JWK" }],
+      unusable: ["old: a key of the kind oct is not supported", "-: it is no JWK"],
       failure: { at: later(keysFreshSeconds) },
     });
   });

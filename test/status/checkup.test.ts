@@ -110,7 +110,7 @@ describe("a configuration", () => {
 
 describe("an issuer", () => {
   const failure = { at: now, detail: "answered with status 503" };
-  const unusable = [{ keyId: "old-key-0123456789", fault: "it is no JWK" }];
+  const unusable = ["old-key-0123: it is no JWK"];
 
   test("whose keys cannot be fetched is unreachable, even while older ones serve", () => {
     const issuers = [withState({ source: "issuer", keys: [], fetchedAt: now, failure })];

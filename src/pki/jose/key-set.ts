@@ -33,24 +33,9 @@ export type KeySet = readonly PublishedKey[];
 /** A JWK Set, with its keys separated into usable and unusable ones. */
 export interface JudgedKeySet {
   readonly usable: KeySet;
-  readonly unusable: readonly UnusableKey[];
+  /** The keys for signatures that Rampart cannot use: of each the beginning of its id or `-`, and why. */
+  readonly unusable: readonly string[];
 }
-
-/** A key for signatures that Rampart cannot use. */
-export interface UnusableKey {
-  readonly keyId: string | undefined;
-  /** Why it cannot be used, as a phrase that follows the key's id. */
-  readonly fault: string;
-}
-
-/** Formats unusable keys for people. */
-export const UnusableKey = {
-  /** The beginning of a key's id, for tables and sentences; `-` without an id. */
-  shortId: (keyId: string | undefined): string => keyId?.slice(0, 12) ?? "-",
-
-  /** An unusable key in a sentence: its id and the reason. Both come from the issuer. */
-  format: ({ keyId, fault }: UnusableKey): string => `${UnusableKey.shortId(keyId)}: ${fault}`,
-};
 
 /** A cluster publishes two or three keys, and a cloud up to 100. */
 const maximumKeys = 100;
@@ -109,13 +94,13 @@ export const KeySet = {
    * The keys of a JWK Set that are for signatures and with which no token can be verified. Keys for another use are
    * left out, and anything but a JWK Set has none.
    */
-  unusable(json: unknown): readonly UnusableKey[] {
+  unusable(json: unknown): readonly string[] {
     const parsed = keySetSchema.safeParse(json);
     if (!parsed.success) return [];
     return parsed.data.keys.flatMap((key) => {
-      const jwk = jwkSchema.safeParse(key);
-      const fault = jwk.success ? keyFault(jwk.data) : "it is no JWK";
-      return fault === undefined ? [] : [{ keyId: jwk.data?.kid, fault }];
+      const { data: jwk } = jwkSchema.safeParse(key);
+      const fault = jwk ? keyFault(jwk) : "it is no JWK";
+      return fault === undefined ? [] : [`${jwk?.kid?.slice(0, 12) ?? "-"}: ${fault}`];
     });
   },
 

@@ -113,12 +113,11 @@ function chainWarnings(
         ? `${stray.title}: is left out, because it is self-signed and not among the roots`
         : `${stray.title}: is left out, because the authority does not need it`,
     );
-  const misplaced = path
-    .filter((certificate) => isAmong(certificate, found))
-    .map((certificate) => found.findIndex((other) => isAmong(other, [certificate])))
-    .findIndex((place, i, places) => i > 0 && place < (places[i - 1] ?? 0));
+  const places = path
+    .map((certificate) => found.findIndex((each) => isAmong(each, [certificate])))
+    .filter((place) => place >= 0);
   const [first] = found;
-  if (misplaced !== -1 && first) {
+  if (first && places.some((place, i) => place < (places[i - 1] ?? 0))) {
     warnings.push(`${first.title}: the chain is not in order from the authority up, and is sorted`);
   }
   return warnings;

@@ -98,7 +98,7 @@ describe("a key of a JWK Set", () => {
     "of the kind %s is reported as unusable",
     (kty) => {
       const fault = `a key of the kind ${kty} is not supported`;
-      expect(KeySet.unusable({ keys: [{ kty }] })).toEqual([{ keyId: undefined, fault }]);
+      expect(KeySet.unusable({ keys: [{ kty }] })).toEqual([`-: ${fault}`]);
     },
   );
 

@@ -2,11 +2,11 @@ import { IssuerKeys, type KeySource } from "../../../authn/issuer-keys.ts";
 import type { Configuration } from "../../../config/configuration.ts";
 import type { IssuerTable } from "../../../config/issuer-table.ts";
 import { DocumentFetch, FetchError } from "../../../foundation/fetch.ts";
-import { KeySet, UnusableKey } from "../../../pki/jose/key-set.ts";
+import { KeySet } from "../../../pki/jose/key-set.ts";
 import { NodeFetch } from "../../../program/http/http-client.ts";
 import { formatTable } from "../../terminal/table.ts";
 import type { Screen } from "../../terminal/terminal.ts";
-import { printable } from "../../terminal/text.ts";
+import { printable, shortId } from "../../terminal/text.ts";
 
 /** The state of one issuer, as seen from this machine. */
 export interface IssuerReport {
@@ -58,7 +58,7 @@ async function keysOf(table: IssuerTable, clock: () => Date): Promise<KeyReport>
   const { issuer, jwks, jwks_uri, kubernetes } = table;
   const nothing = { fault: undefined, keys: [], unusableKeys: [], clockAheadSeconds: undefined };
   if (jwks) {
-    const unusableKeys = unusableNames(jwks.unusable);
+    const unusableKeys = jwks.unusable.map(printable);
     return { ...nothing, source: "inline", keys: keyNames(jwks.usable), unusableKeys };
   }
   if (kubernetes?.review === "instead-of-keys") return { ...nothing, source: "api" };
@@ -73,7 +73,7 @@ async function keysOf(table: IssuerTable, clock: () => Date): Promise<KeyReport>
       source,
       fault: keys ? undefined : `answered ${KeySet.fault(published)}`,
       keys: keyNames(keys ?? []),
-      unusableKeys: unusableNames(KeySet.unusable(published)),
+      unusableKeys: KeySet.unusable(published).map(printable),
       clockAheadSeconds: await skewOf(keySource, clock),
     };
   } catch (error) {
@@ -83,10 +83,7 @@ async function keysOf(table: IssuerTable, clock: () => Date): Promise<KeyReport>
 }
 
 const keyNames = (keys: KeySet): string[] =>
-  keys.map(({ keyId, algorithms }) => `${UnusableKey.shortId(keyId)} ${algorithms.join("/")}`);
-
-const unusableNames = (keys: readonly UnusableKey[]): string[] =>
-  keys.map((key) => printable(UnusableKey.format(key)));
+  keys.map(({ keyId = "-", algorithms }) => `${shortId(keyId)} ${algorithms.join("/")}`);
 
 /**
  * Asks a server for its clock.
