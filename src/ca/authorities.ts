@@ -55,7 +55,7 @@ interface CachedRecord {
 type CachedRecords = ReadonlyMap<string, CachedRecord>;
 
 /** How authorities are loaded, and for how long they serve. */
-export interface AuthoritiesConfiguration extends RecordOpening, LoadTimes {
+export interface AuthoritiesConfiguration extends RecordOpening, StorePolicy, LoadTimes {
   readonly store: AuthorityStore;
   readonly shareWork: WorkSharing;
   /**

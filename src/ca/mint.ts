@@ -1,22 +1,22 @@
 import { AuthorityRecord } from "../custody/authority-record.ts";
 import type { AuthorityStore, StoredRecord } from "../custody/authority-store.ts";
-import type { Custodian } from "../custody/kek.ts";
 import type { StatementName, Statements } from "../custody/record-kinds.ts";
 import { KeyedStatement, Statement } from "../custody/statement.ts";
 import type { OperationalEvent } from "../foundation/events.ts";
 import { type AuthorityKey, NewAuthority } from "../pki/authority/new-authority.ts";
-import type { AuthorityRoot } from "../pki/authority/rotation.ts";
-import type { PhaseLengths, Schedule } from "../pki/authority/schedule.ts";
-import type { ConfiguredTaint, Taint } from "../pki/authority/taint.ts";
+import type { Schedule } from "../pki/authority/schedule.ts";
+import type { Taint } from "../pki/authority/taint.ts";
 import { TrustBundle } from "../pki/authority/trust-bundle.ts";
-import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import { TokenKey } from "../pki/jose/token-key.ts";
-import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { UnsignedCrl } from "../pki/x509/crl/signed-crl.ts";
 import type { CertificateSigner } from "../pki/x509/leaf/certificate-signer.ts";
 import { addSeconds, wholeSeconds } from "../pki/x509/validity.ts";
-import type { EventLog } from "./issuance/event-log.ts";
-import { type OpenedStore, openRecordOrThrow } from "./opened-store.ts";
+import {
+  type OpenedStore,
+  openRecordOrThrow,
+  type RecordOpening,
+  type StorePolicy,
+} from "./opened-store.ts";
 import { type CrlLifetime, planCrl } from "./revocation/crl-plan.ts";
 import type { UpstreamAuthority } from "./upstream-authority.ts";
 
@@ -27,27 +27,21 @@ interface CrlRoot {
 }
 
 /** A store, and the KEKs with which its records are sealed and opened. */
-export interface RecordWriting extends Custodian {
+export interface RecordWriting extends RecordOpening {
   readonly store: AuthorityStore;
-  readonly cryptoProvider: CryptoProvider;
-  readonly trustDomain: TrustDomain;
-  readonly log: EventLog;
 }
 
 /** What making and storing authorities needs: the store, the KEKs, the kind of root, and the lengths of the phases. */
-export interface Mint extends RecordWriting {
+export interface Mint extends RecordWriting, StorePolicy {
   readonly authorityKey: AuthorityKey;
-  readonly phaseLengths: PhaseLengths;
   /** Absent where the CA publishes no CRLs. */
   readonly crl?: CrlLifetime | undefined;
-  readonly authorityRoot: AuthorityRoot;
   /** The CA that certifies the authorities, where `authorityRoot` is `upstream`. */
   readonly upstream?: UpstreamAuthority | undefined;
   /** The root in a key service that signs CRLs; absent where the CA publishes none. */
   readonly crlRoot?: CrlRoot | undefined;
   /** `YYYY-MM-DD`: the UTC day on which, and only on which, an empty store gets its first authority. */
   readonly inceptionDate: string | undefined;
-  readonly configuredTaints: readonly ConfiguredTaint[];
   /** The algorithm of new keys for tokens; absent where the CA issues none. */
   readonly tokenAlgorithm?: TokenKey["algorithm"] | undefined;
   /** Set for a named signer: the mesh has verifiers, which must know its first authority before it signs. */
@@ -154,9 +148,7 @@ export async function mintTokenKey(
   });
 }
 
-/**
- * An authority that has signed for less than this was founded just now: no relying party has tokens of this mesh yet.
- */
+/** An authority that has signed for less than this was founded just now: no relying party has tokens of this mesh yet. */
 const foundingSeconds = 60;
 
 /**

@@ -48,8 +48,8 @@ export interface RefusedRecord extends RecordName {
   readonly refusal: RecordError;
 }
 
-/** The KEKs, the policy and the log that opening records needs. */
-export interface RecordOpening extends StorePolicy, Custodian {
+/** The KEKs and the log that opening records needs. */
+export interface RecordOpening extends Custodian {
   readonly trustDomain: TrustDomain;
   readonly cryptoProvider: CryptoProvider;
   readonly log: EventLog;
@@ -111,7 +111,7 @@ export async function openRecord(
 /** Opens one record of any kind: unseals an authority's or a token's key, or verifies the MAC of a statement. @throws RecordError */
 export async function openRecordOrThrow(
   stored: StoredRecord,
-  opening: Omit<RecordOpening, "log" | keyof StorePolicy>,
+  opening: Omit<RecordOpening, "log">,
 ): Promise<OpenedRecord> {
   const { kind, id } = stored;
   if (kind === "authority") {
@@ -132,7 +132,10 @@ export async function openRecordOrThrow(
 /** Opens stores. */
 export const OpenedStore = {
   /** Opens every record of a store. Those that do not open are logged, and in `refusals`. */
-  async open(stored: readonly StoredRecord[], opening: RecordOpening): Promise<OpenedStore> {
+  async open(
+    stored: readonly StoredRecord[],
+    opening: RecordOpening & StorePolicy,
+  ): Promise<OpenedStore> {
     const records = await Promise.all(stored.map((record) => openRecord(record, opening)));
     return assemble(records, opening);
   },

@@ -46,8 +46,24 @@ export interface UpstreamProtocol {
   readonly answer: (json: unknown) => UpstreamAnswer;
 }
 
+/** The names of an intermediate, for a CA that takes none from the CSR. */
+interface IntermediateNames {
+  /** The common name, by the key of the CSR. */
+  readonly name: (csr: Bytes) => string;
+  readonly organization: string;
+  readonly uri: string;
+}
+
+const pem = z.string().check(z.maxLength(65_536));
 const rampartAnswer = z.object({
-  certChain: z.array(z.string().check(z.maxLength(65_536))).check(z.minLength(2), z.maxLength(16)),
+  certChain: z.array(pem).check(z.minLength(2), z.maxLength(16)),
+});
+const vaultAnswer = z.object({
+  data: z.object({
+    certificate: pem,
+    issuing_ca: z.optional(pem),
+    ca_chain: z.optional(z.nullable(z.array(pem).check(z.maxLength(16)))),
+  }),
 });
 
 /** The protocols of CAs upstream. */
@@ -72,18 +88,7 @@ export const UpstreamProtocol = {
    * The PKI engine of HashiCorp Vault and OpenBao. It takes the names from the parameters, not from the CSR.
    * The anchors are the self-signed certificates of its answer.
    */
-  vault(
-    mount: string,
-    {
-      name,
-      organization,
-      uri,
-    }: {
-      readonly name: (csr: Bytes) => string;
-      readonly organization: string;
-      readonly uri: string;
-    },
-  ): UpstreamProtocol {
+  vault(mount: string, { name, organization, uri }: IntermediateNames): UpstreamProtocol {
     return {
       path: `/v1/${mount}/root/sign-intermediate`,
       headers: (credential) => ({ "x-vault-token": credential, "x-vault-request": "true" }),
@@ -107,15 +112,6 @@ export const UpstreamProtocol = {
     };
   },
 };
-
-const pem = z.string().check(z.maxLength(65_536));
-const vaultAnswer = z.object({
-  data: z.object({
-    certificate: pem,
-    issuing_ca: z.optional(pem),
-    ca_chain: z.optional(z.nullable(z.array(pem).check(z.maxLength(16)))),
-  }),
-});
 
 const csrPem = (csr: Bytes): string => Pem.format("CERTIFICATE REQUEST", csr);
 

@@ -20,6 +20,7 @@ import {
   RecordError,
   recordVersion,
   scheduleFields,
+  sealFields,
   type ValuesOf,
 } from "./record-fields.ts";
 
@@ -34,12 +35,7 @@ export const authorityFields = {
 /** The fields of a record in the clear. The seal on the key authenticates all of them. */
 const headFields = { id: z.string(), trustDomain: z.string(), kek: z.string(), ...authorityFields };
 
-const recordFields = {
-  version: z.literal(recordVersion),
-  ...headFields,
-  iv: Fields.octets,
-  sealedKey: Fields.octets,
-};
+const recordFields = { version: z.literal(recordVersion), ...headFields, ...sealFields };
 const recordSchema = z.strictObject(recordFields);
 
 type AuthorityRecordHead = ValuesOf<typeof headFields>;

@@ -1,7 +1,7 @@
 import type { SealParameters } from "../pki/crypto-provider.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { ImportParameters } from "../pki/signature-algorithm.ts";
-import { RecordError } from "./record-fields.ts";
+import { RecordError, type SealedKey } from "./record-fields.ts";
 
 /** A key-encryption key: 256 bits of AES-GCM that WebCrypto never exports. */
 export interface Kek {
@@ -96,13 +96,6 @@ async function deriveStatementKey(octets: Bytes): Promise<CryptoKey> {
   );
 }
 
-/** The fields about the seal that every kind of record has. */
-interface SealedHead {
-  readonly id: string;
-  readonly trustDomain: string;
-  readonly kek: string;
-}
-
 /**
  * Finds the KEK that sealed a record, before the record opens. Requires that the record is stored under its own id and
  * is of this trust domain.
@@ -110,7 +103,7 @@ interface SealedHead {
  * @throws RecordError `id`, `trust-domain` or `kek`.
  */
 export function sealingKek(
-  head: SealedHead,
+  head: Readonly<Record<"id" | "trustDomain" | "kek", string>>,
   stored: { readonly id: string },
   { trustDomain, keks }: Custodian,
 ): Kek {
@@ -121,12 +114,6 @@ export function sealingKek(
   const kek = keks.find(({ id }) => id === head.kek);
   if (!kek) throw new RecordError("kek", "sealed with a KEK that is not configured");
   return kek;
-}
-
-/** A private key (PKCS#8) under a KEK. */
-interface SealedKey {
-  readonly iv: Bytes;
-  readonly sealedKey: Bytes;
 }
 
 /**

@@ -10,6 +10,7 @@ import {
   parseRecordJson,
   RecordError,
   recordVersion,
+  sealFields,
   type ValuesOf,
 } from "./record-fields.ts";
 
@@ -21,7 +22,7 @@ const headFields = {
   kek: z.string(),
   publicKey: Fields.octets,
 };
-const recordFields = { ...headFields, iv: Fields.octets, sealedKey: Fields.octets };
+const recordFields = { ...headFields, ...sealFields };
 const recordSchema = z.strictObject(recordFields);
 
 type LogKeyRecord = ValuesOf<typeof recordFields>;

@@ -60,6 +60,12 @@ export const scheduleFields = {
   retiresAt: Fields.instant,
 };
 
+/** A private key (PKCS#8) under a KEK, as fields of a record. */
+export const sealFields = { iv: Fields.octets, sealedKey: Fields.octets };
+
+/** A private key (PKCS#8) under a KEK. */
+export type SealedKey = Readonly<ValuesOf<typeof sealFields>>;
+
 /** Parses the JSON of a stored record. @throws RecordError `form` if it is not JSON. */
 export function parseRecordJson(value: string): unknown {
   try {

@@ -15,8 +15,10 @@ import {
   Fields,
   itself,
   RecordError,
+  type SealedKey,
   type StatementKind,
   scheduleFields,
+  sealFields,
   statement,
   type ValuesOf,
 } from "./record-fields.ts";
@@ -92,22 +94,17 @@ export const taintedSubject = ({ id }: { readonly id: string }): string =>
   id.split("-", 1)[0] ?? id;
 
 /** A request for an intermediate that has no answer yet, with its key (PKCS#8) sealed. */
-export interface AuthorityRequest {
+export interface AuthorityRequest extends SealedKey {
   /** The id of the authority to be. */
   readonly id: string;
   readonly requestedAt: Date;
   /** PKCS#10, DER. */
   readonly csr: Bytes;
   readonly publicKey: SubjectPublicKey;
-  readonly iv: Bytes;
-  readonly sealedKey: Bytes;
 }
 
 /** A key for tokens as its record has it, with the private key (PKCS#8) sealed. */
-export interface SealedTokenKey extends TokenKey {
-  readonly iv: Bytes;
-  readonly sealedKey: Bytes;
-}
+export interface SealedTokenKey extends TokenKey, SealedKey {}
 
 /** An identifier of a backup becomes part of a record's name in the store. */
 const identifier = z.string().check(z.regex(/^[0-9a-f]{2,256}$/));
@@ -172,8 +169,7 @@ const statements = {
     fields: {
       requestedAt: Fields.instant,
       csr: Fields.octets,
-      iv: Fields.octets,
-      sealedKey: Fields.octets,
+      ...sealFields,
     },
     values: itself<AuthorityRequest>,
     make: (content) => {
@@ -189,8 +185,7 @@ const statements = {
     fields: {
       ...scheduleFields,
       spki: Fields.octets,
-      iv: Fields.octets,
-      sealedKey: Fields.octets,
+      ...sealFields,
     },
     values: ({ schedule, ...key }: SealedTokenKey) => ({ ...schedule, ...key }),
     make: ({ spki, iv, sealedKey, ...schedule }) => ({

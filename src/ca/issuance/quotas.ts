@@ -33,16 +33,11 @@ export async function requireQuotas(
   now: Date,
 ): Promise<void> {
   const issuer = (caller.issuer ?? caller.provedBy)?.name ?? "";
-  const callerKey = [issuer, caller.spiffeId, caller.pod?.uid, spiffeId].join(" ");
-  const callerWait = await quotas.caller(callerKey, now);
-  if (callerWait > 0) throw exceeded("caller", callerWait);
-  const issuerWait = await quotas.issuer(issuer, now);
-  if (issuerWait > 0) throw exceeded("issuer", issuerWait);
-}
-
-function exceeded(quota: QuotaName, retryAfterSeconds: number): CaError {
-  return new CaError(
-    { reason: "quota-exceeded", quota, retryAfterSeconds },
-    `the ${quota} asks for too many certificates`,
-  );
+  const keys = { caller: [issuer, caller.spiffeId, caller.pod?.uid, spiffeId].join(" "), issuer };
+  for (const quota of ["caller", "issuer"] as const) {
+    const retryAfterSeconds = await quotas[quota](keys[quota], now);
+    if (retryAfterSeconds <= 0) continue;
+    const detail = `the ${quota} asks for too many certificates`;
+    throw new CaError({ reason: "quota-exceeded", quota, retryAfterSeconds }, detail);
+  }
 }

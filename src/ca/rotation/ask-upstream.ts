@@ -65,11 +65,9 @@ async function verifyAnswer(
   { chain, roots }: UpstreamAnswer,
   now: Date,
 ): Promise<VerifiedAuthority> {
-  if (
-    chain.length > VerifiedAuthority.maximumCertificates ||
-    roots.length > VerifiedAuthority.maximumCertificates
-  ) {
-    throw new OperatorError(`more than ${VerifiedAuthority.maximumCertificates} certificates`);
+  const { maximumCertificates: most } = VerifiedAuthority;
+  if (Math.max(chain.length, roots.length) > most) {
+    throw new OperatorError(`more than ${most} certificates`);
   }
   const [authority, ...others] = chain.map((der, i) => parse(der, `certificate ${i + 1}`));
   if (!authority) throw new OperatorError("no certificate");
