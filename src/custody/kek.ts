@@ -73,17 +73,11 @@ const hkdf = (purpose: string): HkdfParams => ({
   info: new TextEncoder().encode(purpose),
 });
 
-async function deriveOctets(octets: Bytes, purpose: string): Promise<Bytes> {
+/** Derives other octets for a purpose, which reveal nothing of these. */
+export async function deriveOctets(octets: Bytes, purpose: string): Promise<Bytes> {
   const base = await crypto.subtle.importKey("raw", octets, "HKDF", false, ["deriveBits"]);
   return new Uint8Array(await crypto.subtle.deriveBits(hkdf(purpose), base, 8 * Kek.octets));
 }
-
-/**
- * A mark that is derived from a KEK's octets, the trust domain and the id, and that reveals nothing of the octets. A
- * key service, and anybody who has its public key, could wrap other octets for this id: their mark would differ.
- */
-export const markOf = (octets: Bytes, trustDomain: string, id: string): Promise<Bytes> =>
-  deriveOctets(octets, `rampart kek ${JSON.stringify([trustDomain, id])}`);
 
 async function deriveStatementKey(octets: Bytes): Promise<CryptoKey> {
   const base = await crypto.subtle.importKey("raw", octets, "HKDF", false, ["deriveKey"]);

@@ -1,9 +1,8 @@
-import { sha256 } from "@noble/hashes/sha2.js";
 import * as z from "zod/mini";
 import { parseJson } from "../foundation/json.ts";
 import { refuse } from "../foundation/text.ts";
 import { Base64 } from "../pki/encoding/base64.ts";
-import { type Bytes, Hex } from "../pki/encoding/bytes.ts";
+import type { Bytes } from "../pki/encoding/bytes.ts";
 
 /** The version of the records that this code writes, and the only one that it opens. */
 export const recordVersion = 1;
@@ -74,80 +73,3 @@ export function parseRecordJson(value: string): unknown {
     throw new RecordError("form", "not JSON", error);
   }
 }
-
-/** The content of a statement, in the clear. */
-export type StatementContent = Readonly<Record<string, string>>;
-
-/** All that distinguishes the statements of one kind. Sealing, opening and backups read it. */
-export interface StatementKind<Value> {
-  /** The folder of a store in which the records are. */
-  readonly folder: string;
-  /** The length of the longest record. */
-  readonly maximumLength: number;
-  readonly content: (value: Value) => StatementContent;
-  /** Parses the value of an authentic content. @throws RecordError `form`, `certificate`. */
-  readonly read: (content: StatementContent) => Value;
-  /** The name of a record. It repeats the content, so that no writer overwrites what it has not seen. */
-  readonly idOf: (value: Value) => string;
-  readonly backup: BackupList<Value> | undefined;
-}
-
-/**
- * How the statements of one kind are listed in a backup. A kind without this is not in backups, or has its own form
- * there.
- */
-interface BackupList<Value> {
-  readonly name: string;
-  readonly most: number;
-  /**
-   * Whether a backup has the list even when it is empty, as every version of the program demands of the oldest kinds.
-   */
-  readonly isRequired: boolean;
-  readonly entry: z.ZodMiniType<Value>;
-  readonly toJson: (value: Value) => StatementContent;
-}
-
-/** Describes a kind of statement: its fields, and the value that they make. */
-interface Description<F extends Fields, Value> {
-  readonly folder: string;
-  /** What errors call the record, such as `the statement of a taint`. */
-  readonly title: string;
-  readonly fields: F;
-  readonly values: (value: Value) => ValuesOf<F>;
-  readonly make: (values: ValuesOf<F>) => Value;
-  readonly idOf: (value: Value, content: StatementContent) => string;
-  readonly maximumLength?: number;
-  readonly backup?: Omit<BackupList<Value>, "entry" | "toJson"> & Partial<BackupList<Value>>;
-}
-
-/** Makes the table row of a kind of statement from its fields. */
-export function statement<F extends Fields, Value>(
-  own: Description<F, Value>,
-): StatementKind<Value> {
-  const form = z.strictObject(own.fields);
-  const content = (value: Value): StatementContent =>
-    Fields.encode(own.fields, own.values(value)) as StatementContent;
-  const entry = z.pipe(
-    form,
-    z.transform((values) => own.make(values as ValuesOf<F>)),
-  );
-  return {
-    folder: own.folder,
-    maximumLength: own.maximumLength ?? 32 * 1024,
-    content,
-    read: (says) => {
-      const parsed = form.safeParse(says);
-      if (parsed.success) return own.make(parsed.data as ValuesOf<F>);
-      throw new RecordError("form", `not ${own.title}`);
-    },
-    idOf: (value) => own.idOf(value, content(value)),
-    backup: own.backup && { entry, toJson: content, ...own.backup },
-  };
-}
-
-/** The identity function, for a kind whose fields are its value. */
-export const itself = <T>(value: T): T => value;
-
-/** SHA-256 of the fields and their texts in their order, in hexadecimal: no two contents share a record. */
-export const contentId = (_: unknown, content: StatementContent): string =>
-  Hex.format(sha256(new TextEncoder().encode(JSON.stringify(Object.entries(content)))));

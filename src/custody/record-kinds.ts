@@ -1,3 +1,4 @@
+import { sha256 } from "@noble/hashes/sha2.js";
 import * as z from "zod/mini";
 import { CaError } from "../foundation/errors.ts";
 import { refuse } from "../foundation/text.ts";
@@ -11,15 +12,11 @@ import { Crl } from "../pki/x509/crl/crl.ts";
 import { RevocationReason } from "../pki/x509/crl/crl-to-be-signed.ts";
 import { SubjectPublicKey } from "../pki/x509/subject-public-key.ts";
 import {
-  contentId,
   Fields,
-  itself,
   RecordError,
   type SealedKey,
-  type StatementKind,
   scheduleFields,
   sealFields,
-  statement,
   type ValuesOf,
 } from "./record-fields.ts";
 
@@ -106,9 +103,63 @@ export interface AuthorityRequest extends SealedKey {
 /** A key for tokens as its record has it, with the private key (PKCS#8) sealed. */
 export interface SealedTokenKey extends TokenKey, SealedKey {}
 
-/** An identifier of a backup becomes part of a record's name in the store. */
-const identifier = z.string().check(z.regex(/^[0-9a-f]{2,256}$/));
-const backedUpTaint = { id: identifier, taintedAt: Fields.instant, retiresAt: Fields.instant };
+/** The content of a statement, in the clear. */
+export type StatementContent = Readonly<Record<string, string>>;
+
+/** All that distinguishes the statements of one kind. Sealing, opening and backups read it. */
+interface StatementKind<Value> {
+  /** The folder of a store in which the records are. */
+  readonly folder: string;
+  /** The length of the longest record. */
+  readonly maximumLength: number;
+  readonly content: (value: Value) => StatementContent;
+  /** Parses a content. It throws a RecordError `certificate` for one of the right form with a bad certificate or key. */
+  readonly schema: z.ZodMiniType<Value>;
+  /** Parses the value of an authentic content. @throws RecordError `form`, `certificate`. */
+  readonly read: (content: StatementContent) => Value;
+  /** The name of a record. It repeats the content, so that no writer overwrites what it has not seen. */
+  readonly idOf: (value: Value) => string;
+}
+
+/** Describes a kind of statement: its fields, and the value that they make. */
+interface Description<F extends Fields, Value> {
+  readonly folder: string;
+  /** What errors call the record, such as `the statement of a taint`. */
+  readonly title: string;
+  readonly fields: F;
+  readonly values: (value: Value) => ValuesOf<F>;
+  readonly make: (values: ValuesOf<F>) => Value;
+  readonly idOf: (value: Value, content: StatementContent) => string;
+  readonly maximumLength?: number;
+}
+
+function statement<F extends Fields, Value>(own: Description<F, Value>): StatementKind<Value> {
+  const content = (value: Value): StatementContent =>
+    Fields.encode(own.fields, own.values(value)) as StatementContent;
+  const schema = z.pipe(
+    z.strictObject(own.fields),
+    z.transform((values) => own.make(values as ValuesOf<F>)),
+  );
+  return {
+    folder: own.folder,
+    maximumLength: own.maximumLength ?? 32 * 1024,
+    content,
+    schema,
+    read: (says) => {
+      const parsed = schema.safeParse(says);
+      if (parsed.success) return parsed.data;
+      throw new RecordError("form", `not ${own.title}`);
+    },
+    idOf: (value) => own.idOf(value, content(value)),
+  };
+}
+
+/** The identity function, for a kind whose fields are its value. */
+const itself = <T>(value: T): T => value;
+
+/** SHA-256 of the fields and their texts in their order, in hexadecimal: no two contents share a record. */
+const contentId = (_: unknown, content: StatementContent): string =>
+  Hex.format(sha256(new TextEncoder().encode(JSON.stringify(Object.entries(content)))));
 
 /** The kinds of statement, in the order in which a backup is restored: no authority is back before its taint. */
 const statements = {
@@ -121,13 +172,6 @@ const statements = {
     // The id has the instants, so that a stricter taint is a second record.
     idOf: ({ id, taintedAt, retiresAt }) =>
       [id, taintedAt.getTime(), retiresAt.getTime()].join("-"),
-    backup: {
-      name: "taints",
-      most: 100,
-      isRequired: true,
-      entry: z.strictObject(backedUpTaint),
-      toJson: (taint) => Fields.encode(backedUpTaint, taint),
-    },
   }),
   denial: statement({
     folder: "denials",
@@ -136,7 +180,6 @@ const statements = {
     values: itself<DenialContent>,
     make: itself<DenialContent>,
     idOf: contentId,
-    backup: { name: "denials", most: 500, isRequired: false },
   }),
   revocation: statement({
     folder: "revocations",
@@ -147,7 +190,6 @@ const statements = {
     idOf: contentId,
     // Enough for many serial numbers, and below the 256 KiB at which a store of files cuts records.
     maximumLength: 250 * 1024,
-    backup: { name: "revocations", most: 500, isRequired: false },
   }),
   root: statement({
     folder: "roots",
@@ -160,9 +202,7 @@ const statements = {
     make: ({ certificate, publishedFrom }) =>
       refusing(() => AdditionalRoot.create(certificate, publishedFrom)),
     idOf: ({ id }) => id,
-    backup: { name: "additionalRoots", most: 100, isRequired: true },
   }),
-  /** In a backup the private key of a request is not sealed by a KEK, so the backup has a form of its own for it. */
   request: statement({
     folder: "requests",
     title: "a request for an intermediate",
@@ -178,7 +218,6 @@ const statements = {
     },
     idOf: ({ id }) => id,
   }),
-  /** In a backup the private key is not sealed by a KEK, as with a request. */
   tokenKey: statement({
     folder: "token-keys",
     title: "a key for tokens",
@@ -195,7 +234,6 @@ const statements = {
     }),
     idOf: ({ id }) => id,
   }),
-  /** The CRL of a root. It is in no backup, because the root can sign another one. */
   crl: statement({
     folder: "crls",
     title: "the CRL of a root",

@@ -6,14 +6,10 @@ import { SignatureAlgorithm } from "../pki/signature-algorithm.ts";
 import { SubjectPublicKey } from "../pki/x509/subject-public-key.ts";
 import type { StoredRecord } from "./authority-store.ts";
 import { type Custodian, type Kek, openKey, sealingKek, sealKey } from "./kek.ts";
-import {
-  parseRecordJson,
-  RecordError,
-  recordVersion,
-  type StatementContent,
-} from "./record-fields.ts";
+import { parseRecordJson, RecordError, recordVersion } from "./record-fields.ts";
 import {
   type RecordKind,
+  type StatementContent,
   type StatementName,
   type Statements,
   statementKinds,

@@ -5,7 +5,7 @@ import { Semaphore, type WorkSharing } from "../../foundation/shared-work.ts";
 import { Bytes } from "../../pki/encoding/bytes.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
-import { type HeldKeks, Kek, type KekRing, markOf } from "../kek.ts";
+import { deriveOctets, type HeldKeks, Kek, type KekRing } from "../kek.ts";
 import { firstOf, KeyServiceError, type KeyServices } from "./key-service.ts";
 
 /** A KEK that is wrapped by each of several keys of key services. The first that answers opens it. */
@@ -14,6 +14,13 @@ export interface WrappedKek {
   readonly wrappings: readonly { readonly uri: string; readonly ciphertext: Bytes }[];
   readonly mark: Bytes;
 }
+
+/**
+ * A mark that is derived from a KEK's octets, the trust domain and the id, and that reveals nothing of the octets. A
+ * key service, and anybody who has its public key, could wrap other octets for this id: their mark would differ.
+ */
+export const markOf = (octets: Bytes, trustDomain: string, id: string): Promise<Bytes> =>
+  deriveOctets(octets, `rampart kek ${JSON.stringify([trustDomain, id])}`);
 
 /** A KEK of a configuration: its octets, or what key services can open. */
 export type ConfiguredKek = { readonly id: string; readonly octets: Bytes } | WrappedKek;

@@ -5,10 +5,9 @@ import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
-import { markOf } from "../kek.ts";
 import { transform } from "./azure-key-vault.ts";
 import * as google from "./google-kms.ts";
-import { contextOf, WrappedKek } from "./kek-lease.ts";
+import { contextOf, markOf, WrappedKek } from "./kek-lease.ts";
 import {
   firstOf,
   KeyServiceError,

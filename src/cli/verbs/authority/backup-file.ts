@@ -31,11 +31,42 @@ import {
 /** The kinds of statement, in the order in which they are restored. */
 const kinds = Object.keys(statementKinds) as StatementName[];
 
+/** How the statements of one kind are listed in a backup. */
+interface BackupList<Value> {
+  readonly name: string;
+  readonly most: number;
+  /** Whether a backup has the list even when it is empty, as every version of the program demands of the oldest kinds. */
+  readonly isRequired: boolean;
+  readonly schema: z.ZodMiniType<Value>;
+  readonly content: (value: Value) => object;
+}
+
+/** An identifier of a backup becomes part of a record's name in the store. */
+const identifier = z.string().check(z.regex(/^[0-9a-f]{2,256}$/));
+const taintFields = { id: identifier, taintedAt: Fields.instant, retiresAt: Fields.instant };
+
+/**
+ * The lists of a backup. It has requests and keys for tokens in forms of their own, because no KEK seals their private keys
+ * there, and no CRL of a root, because the root can sign another one.
+ */
+const backupLists: { readonly [K in StatementName]?: BackupList<Statements[K]> } = {
+  taint: {
+    name: "taints",
+    most: 100,
+    isRequired: true,
+    schema: z.strictObject(taintFields),
+    content: (taint) => Fields.encode(taintFields, taint),
+  },
+  denial: { ...statementKinds.denial, name: "denials", most: 500, isRequired: false },
+  revocation: { ...statementKinds.revocation, name: "revocations", most: 500, isRequired: false },
+  root: { ...statementKinds.root, name: "additionalRoots", most: 100, isRequired: true },
+};
+
 const listForms: Readonly<Record<string, z.ZodMiniType>> = Object.fromEntries(
   kinds.flatMap((kind) => {
-    const { backup: list } = statementKinds[kind];
+    const list = backupLists[kind];
     if (!list) return [];
-    const form = z.array(list.entry as z.ZodMiniType).check(z.maxLength(list.most));
+    const form = z.array(list.schema as z.ZodMiniType).check(z.maxLength(list.most));
     return [[list.name, list.isRequired ? form : z.optional(form)]];
   }),
 );
@@ -129,13 +160,13 @@ async function collect(session: Session): Promise<object> {
 type StatementLists = { readonly [K in StatementName]: readonly Statements[K][] };
 
 function listsOf(statements: StatementLists): Record<string, unknown[]> {
-  const list = <K extends StatementName>(kind: K): [string, unknown[]][] => {
-    const { backup } = statementKinds[kind];
+  const listed = <K extends StatementName>(kind: K): [string, unknown[]][] => {
+    const list: BackupList<Statements[K]> | undefined = backupLists[kind];
     const values = statements[kind];
-    if (!backup || (values.length === 0 && !backup.isRequired)) return [];
-    return [[backup.name, values.map(backup.toJson)]];
+    if (!list || (values.length === 0 && !list.isRequired)) return [];
+    return [[list.name, values.map(list.content)]];
   };
-  return Object.fromEntries(kinds.flatMap(list));
+  return Object.fromEntries(kinds.flatMap(listed));
 }
 
 /** The content of a backup, ready to be sealed. */
@@ -179,7 +210,7 @@ function requireParsing<T>(parse: () => T): T {
 
 const statementsIn = (lists: Readonly<Record<string, unknown>>): StatementLists =>
   Object.fromEntries(
-    kinds.map((kind) => [kind, lists[statementKinds[kind].backup?.name ?? ""] ?? []]),
+    kinds.map((kind) => [kind, lists[backupLists[kind]?.name ?? ""] ?? []]),
   ) as unknown as StatementLists;
 
 const notABackup = (): OperatorError =>
