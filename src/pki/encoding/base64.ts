@@ -1,20 +1,20 @@
 import { allocateBytes, type Bytes } from "./bytes.ts";
 
-interface Options {
-  readonly alphabet: "base64" | "base64url";
-  readonly lastChunkHandling: "strict" | "loose";
-}
+type Alphabet = "base64" | "base64url";
 
 /** Methods that Workers have and Node 24 lacks. */
 interface NativeBase64 {
   readonly setFromBase64?: (
     text: string,
-    options: Options,
-  ) => { readonly read: number; readonly written: number };
-  readonly toBase64?: () => string;
+    options: { readonly alphabet: Alphabet },
+  ) => { readonly written: number };
+  readonly toBase64?: (options: {
+    readonly alphabet: Alphabet;
+    readonly omitPadding: boolean;
+  }) => string;
 }
 
-const { setFromBase64, toBase64: native } = Uint8Array.prototype as NativeBase64;
+const { setFromBase64, toBase64 } = Uint8Array.prototype as NativeBase64;
 
 /** Node's Buffer, which does the same: `btoa` needs a string of the octets first, and takes forty times as long. */
 interface NodeBuffer {
@@ -23,9 +23,9 @@ interface NodeBuffer {
     byteOffset: number,
     length: number,
   ) => {
-    readonly toString: (encoding: Options["alphabet"]) => string;
-    /** Takes symbols of either alphabet and skips all others. @returns The octets that it has written. */
-    readonly write: (text: string, encoding: Options["alphabet"]) => number;
+    readonly toString: (encoding: Alphabet) => string;
+    /** @returns The number of octets that it has written. */
+    readonly write: (text: string, encoding: Alphabet) => number;
   };
 }
 
@@ -38,12 +38,10 @@ const bufferOf = ({ buffer, byteOffset, length }: Uint8Array) =>
 /** Base64 and base64url (RFC 4648). */
 export const Base64 = {
   /** Standard base64 with padding (RFC 4648 §4), on one line. */
-  format: (bytes: Uint8Array): string =>
-    native ? native.call(bytes) : bufferOf(bytes).toString("base64"),
+  format: (bytes: Uint8Array): string => format(bytes, "base64"),
 
   /** Base64url without padding (RFC 7515 §2). */
-  formatUrl: (bytes: Uint8Array): string =>
-    Base64.format(bytes).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", ""),
+  formatUrl: (bytes: Uint8Array): string => format(bytes, "base64url"),
 
   /**
    * The octets of padded standard base64 (RFC 4648 §4), canonical and without white space. They may be a
@@ -51,17 +49,14 @@ export const Base64 = {
    *
    * @returns `undefined` for anything else, because each caller has its own refusal.
    */
-  parse(text: string): Bytes | undefined {
-    return /[\t\n\f\r ]/.test(text) ? undefined : decodePadded(text, new Uint8Array(text.length));
-  },
+  parse: (text: string): Bytes | undefined => decode(text, "base64", new Uint8Array(text.length)),
 
   /**
    * {@link Base64.parse} for a text in lines that is not a secret. It skips CR and LF anywhere, and no other
    * white space.
    */
   parseLines(text: string): Bytes | undefined {
-    const hasSpace = text.includes(" ") || text.includes("\t") || text.includes("\f");
-    return hasSpace ? undefined : decodePadded(text, allocateBytes(text.length));
+    return decode(text.replace(/[\r\n]+/g, ""), "base64", allocateBytes(text.length));
   },
 
   /**
@@ -71,55 +66,32 @@ export const Base64 = {
    *   allocation.
    */
   parseUrl(text: string, into?: Bytes): Bytes | undefined {
-    const length = (text.length * 3) >> 2;
-    const target = into && into.length >= length ? into.subarray(0, length) : allocateBytes(length);
-    // Decoders skip padding and white space. A text with these gives fewer octets than the target has, and is refused.
-    const isWhole = text.length % 4 !== 1 && attempt(() => fills(text, target));
-    return isWhole && hasNoSpareBits(text) ? target : undefined;
+    const hasRoom = into !== undefined && into.length >= text.length;
+    return decode(text, "base64url", hasRoom ? into : allocateBytes(text.length));
   },
 };
 
-/** `strict` requires the padding, and that unused bits are zero (RFC 4648 §3.5). */
-const padded: Options = { alphabet: "base64", lastChunkHandling: "strict" };
-
-/** Decodes padded base64. @param target Needs an octet for each symbol: if it were full, decoding would silently end. */
-function decodePadded(text: string, target: Bytes): Bytes | undefined {
-  return attempt(() => {
-    if (setFromBase64) return target.subarray(0, setFromBase64.call(target, text, padded).written);
-    const octets = target.subarray(0, bufferOf(target).write(text, "base64"));
-    // Node reads several texts as the same octets, of which only the canonical one is accepted.
-    return Base64.format(octets) === text.replace(/[\r\n]/g, "") ? octets : undefined;
-  });
+function format(bytes: Uint8Array, alphabet: Alphabet): string {
+  if (!toBase64) return bufferOf(bytes).toString(alphabet);
+  return toBase64.call(bytes, { alphabet, omitPadding: alphabet === "base64url" });
 }
 
-/** `loose` accepts a text without padding. The caller checks what else it accepts. */
-const unpadded: Options = { alphabet: "base64url", lastChunkHandling: "loose" };
-
-/** Decodes base64url. @returns Whether the whole text gave exactly as many octets as the target has. */
-function fills(text: string, target: Bytes): boolean {
-  if (setFromBase64) {
-    // Decoding ends silently when the target is full, so `read` is compared.
-    const { read, written } = setFromBase64.call(target, text, unpadded);
-    return read === text.length && written === target.length;
-  }
-  const buffer = bufferOf(target);
-  buffer.write(text, "base64url");
-  return buffer.toString("base64url") === text;
+/**
+ * Decoders read several texts as the same octets: with white space, without padding, with unused bits that are not zero.
+ * Of these, only the one that is written for the octets is accepted (RFC 4648 §3.5).
+ */
+function decode(text: string, alphabet: Alphabet, target: Bytes): Bytes | undefined {
+  const octets = target.subarray(0, writeInto(target, text, alphabet));
+  return format(octets, alphabet) === text ? octets : undefined;
 }
 
-/** Whether the unused bits of the last symbol are zero (RFC 4648 §3.5): otherwise one value has several encodings. */
-function hasNoSpareBits(text: string): boolean {
-  const tail = text.length % 4;
-  const endings = tail === 2 ? "AQgw" : "AEIMQUYcgkosw048";
-  return tail === 0 || endings.includes(text.charAt(text.length - 1));
-}
-
-/** Runs a decoder; `undefined` for a wrong symbol, for which it throws a SyntaxError. */
-function attempt<T>(decode: () => T): T | undefined {
+/** @returns The number of octets that are written: fewer than the text has if a symbol is wrong. */
+function writeInto(target: Bytes, text: string, alphabet: Alphabet): number {
+  if (!setFromBase64) return bufferOf(target).write(text, alphabet);
   try {
-    return decode();
+    return setFromBase64.call(target, text, { alphabet }).written;
   } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
+    if (error instanceof SyntaxError) return 0;
     throw error;
   }
 }

@@ -1,25 +1,6 @@
 import { Base64 } from "./base64.ts";
 import type { Bytes } from "./bytes.ts";
 
-const symbolsPerLine = 64;
-
-/** The encapsulation boundaries of a label (RFC 7468 §2). */
-interface Boundaries {
-  readonly begin: string;
-  readonly end: string;
-}
-
-const boundaries = new Map<string, Boundaries>();
-
-/** The boundaries of a label, made once: this code knows a few labels, all of its own. */
-function boundariesOf(label: string): Boundaries {
-  const known = boundaries.get(label);
-  if (known) return known;
-  const made = { begin: `-----BEGIN ${label}-----`, end: `-----END ${label}-----` };
-  boundaries.set(label, made);
-  return made;
-}
-
 /** PEM (RFC 7468). */
 export const Pem = {
   /**
@@ -27,13 +8,10 @@ export const Pem = {
    * last line too.
    */
   format(label: string, der: Uint8Array): string {
-    const { begin, end } = boundariesOf(label);
     const symbols = Base64.format(der);
     let lines = "";
-    for (let i = 0; i < symbols.length; i += symbolsPerLine) {
-      lines += `${symbols.slice(i, i + symbolsPerLine)}\n`;
-    }
-    return `${begin}\n${lines}${end}\n`;
+    for (let i = 0; i < symbols.length; i += 64) lines += `${symbols.slice(i, i + 64)}\n`;
+    return `-----BEGIN ${label}-----\n${lines}-----END ${label}-----\n`;
   },
 
   /**
@@ -44,16 +22,9 @@ export const Pem = {
    * @returns `undefined` for anything else.
    */
   parse(text: string, labels: readonly string[]): Bytes | undefined {
-    const trimmed = text.trim();
-    for (const label of labels) {
-      const { begin, end } = boundariesOf(label);
-      if (!trimmed.startsWith(begin) || !trimmed.endsWith(end)) continue;
-      const body = trimmed.slice(begin.length, -end.length);
-      if (!startsOnNewLine(body) || !body.endsWith("\n")) return undefined;
-      const der = Base64.parseLines(body);
-      return der?.length ? der : undefined;
-    }
-    return undefined;
+    const [, label = "", body = ""] = onlyBlock.exec(text.trim()) ?? [];
+    const der = labels.includes(label) ? Base64.parseLines(body) : undefined;
+    return der?.length ? der : undefined;
   },
 
   /**
@@ -119,6 +90,7 @@ export class PemError extends Error {
   override readonly name = "PemError";
 }
 
+const onlyBlock = /^-----BEGIN ([A-Z0-9 ]+)-----\r?\n([^-]*)\n-----END \1-----$/;
 const begin = "-----BEGIN ";
 const end = "-----END ";
 const beginLine = /^-----BEGIN ([A-Z0-9 ]{1,40})-----[ \t]*\r?$/;
@@ -145,8 +117,4 @@ function blocksOrNone(text: string): readonly PemBlock[] {
     if (error instanceof PemError) return [];
     throw error;
   }
-}
-
-function startsOnNewLine(body: string): boolean {
-  return body.startsWith("\n") || body.startsWith("\r\n");
 }
