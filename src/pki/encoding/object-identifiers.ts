@@ -3,23 +3,8 @@ import { type Bytes, Hex } from "./bytes.ts";
 const oid = (hex: string): Bytes =>
   Hex.parseLiteral(`06${(hex.length / 2).toString(16).padStart(2, "0")}${hex}`);
 
-type ExtensionName =
-  | "subjectKeyIdentifier"
-  | "keyUsage"
-  | "subjectAltName"
-  | "basicConstraints"
-  | "authorityKeyIdentifier"
-  | "extKeyUsage"
-  | "nameConstraints";
-type AttributeName = "organizationName" | "serverAuth" | "clientAuth";
-/** Extensions of a CRL and of its entries (RFC 5280 §5.2 and §5.3). */
-type CrlExtensionName = "crlNumber" | "reasonCode";
-type PrivateName = "identityProof";
-
-/** Object identifiers as whole DER elements (RFC 5280 §4.2 and Appendix A). */
-export const Oid: Readonly<
-  Record<ExtensionName | AttributeName | CrlExtensionName | PrivateName, Bytes>
-> = {
+/** Object identifiers as whole DER elements (RFC 5280 §4.2, §5.2, §5.3 and Appendix A). */
+export const Oid = {
   organizationName: oid("55040a"),
   subjectKeyIdentifier: oid("551d0e"),
   keyUsage: oid("551d0f"),

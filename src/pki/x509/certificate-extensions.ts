@@ -28,53 +28,31 @@ export interface Extension {
   readonly value: DerReader;
 }
 
+const names = [
+  "keyUsage",
+  "extKeyUsage",
+  "basicConstraints",
+  "subjectKeyIdentifier",
+  "authorityKeyIdentifier",
+  "subjectAltName",
+  "identityProof",
+  "nameConstraints",
+] as const;
+
 /** The extensions that this code knows, by the names of {@link Oid}. */
-export type ExtensionName =
-  | "keyUsage"
-  | "extKeyUsage"
-  | "basicConstraints"
-  | "subjectKeyIdentifier"
-  | "authorityKeyIdentifier"
-  | "subjectAltName"
-  | "identityProof"
-  | "nameConstraints";
+export type ExtensionName = (typeof names)[number];
 
-const names: readonly (readonly [ExtensionName, Bytes])[] = [
-  ["keyUsage", Oid.keyUsage],
-  ["extKeyUsage", Oid.extKeyUsage],
-  ["basicConstraints", Oid.basicConstraints],
-  ["subjectKeyIdentifier", Oid.subjectKeyIdentifier],
-  ["authorityKeyIdentifier", Oid.authorityKeyIdentifier],
-  ["subjectAltName", Oid.subjectAltName],
-  ["identityProof", Oid.identityProof],
-  ["nameConstraints", Oid.nameConstraints],
-];
-
-/** The extensions of a certificate that this code parses, by name, and whether it has others. */
-export interface CertificateExtensions
-  extends Readonly<Record<ExtensionName, Extension | undefined>> {
-  readonly hasUnknown: boolean;
+interface Found extends Partial<Record<ExtensionName, Extension>> {
+  hasUnknown: boolean;
   /** Whether an unknown extension is critical: then a verifier must reject the certificate (RFC 5280 §4.2). */
-  readonly hasUnknownCritical: boolean;
+  hasUnknownCritical: boolean;
 }
 
-type Found = { -readonly [K in keyof CertificateExtensions]: CertificateExtensions[K] };
-
-const nothingFound = (): Found => ({
-  hasUnknown: false,
-  hasUnknownCritical: false,
-  keyUsage: undefined,
-  extKeyUsage: undefined,
-  basicConstraints: undefined,
-  subjectKeyIdentifier: undefined,
-  authorityKeyIdentifier: undefined,
-  subjectAltName: undefined,
-  identityProof: undefined,
-  nameConstraints: undefined,
-});
+/** The extensions of a certificate that this code parses, by name, and whether it has others. */
+export type CertificateExtensions = Readonly<Found>;
 
 /** The extensions of a certificate of version 1, which cannot have any. */
-export const noExtensions: CertificateExtensions = nothingFound();
+export const noExtensions: CertificateExtensions = { hasUnknown: false, hasUnknownCritical: false };
 
 /**
  * Reads the `[3]` of a TBSCertificate. An unknown critical extension is not refused, but reported in
@@ -89,11 +67,11 @@ export function readExtensions(fields: DerReader): CertificateExtensions {
 
 /** Like {@link readExtensions}, for the content of an Extensions alone, as in a request. @throws DerError as there. */
 export function readExtensionList(list: DerReader): CertificateExtensions {
-  const found = nothingFound();
+  const found: Found = { ...noExtensions };
   const unknown: Bytes[] = [];
   while (!list.isDone) {
     const { oid, ...extension } = nextExtension(list);
-    const name = nameAt(oid);
+    const name = names.find((each) => oid.isAt(Oid[each]));
     const isTwice = name ? found[name] : unknown.some((other) => oid.isAt(other));
     if (isTwice) throw new DerError("an extension twice (RFC 5280 §4.2)");
     if (name) {
@@ -130,9 +108,4 @@ export function extensionsIn(toBeSigned: Bytes): readonly ReturnType<typeof next
     while (!list.isDone) found.push(nextExtension(list));
   }
   return found;
-}
-
-function nameAt(extension: DerReader): ExtensionName | undefined {
-  for (const [name, oid] of names) if (extension.isAt(oid)) return name;
-  return undefined;
 }
