@@ -82,12 +82,12 @@ export const NewAuthority = {
     root: Pick<AuthorityFields, "trustDomain" | "publicKey" | "validity">,
     signingKey: SigningKey,
   ): Promise<Bytes> {
-    const { algorithm } = signingKey;
+    const signatureAlgorithm = signingKey.algorithm.identifier;
     const own = { ...root, keyIdentifier: SubjectPublicKey.keyIdentifier(root.publicKey) };
     const serialNumber = SerialNumber.random();
-    const toBeSigned = authorityToBeSigned({ ...own, serialNumber, signatureAlgorithm: algorithm });
+    const toBeSigned = authorityToBeSigned({ ...own, serialNumber, signatureAlgorithm });
     const issuer = {
-      signatureAlgorithm: algorithm.identifier,
+      signatureAlgorithm,
       name: parseToBeSigned(toBeSigned).subject,
       validity: root.validity,
       keyIdentifier: undefined,

@@ -39,12 +39,6 @@ export interface Certificate extends Signed {
   readonly toBeSigned: ToBeSigned;
 }
 
-/** A validity in milliseconds since 1970. */
-export interface Interval {
-  readonly notBefore: number;
-  readonly notAfter: number;
-}
-
 /** Version 3, encoded as `[0] EXPLICIT INTEGER 2` (RFC 5280 §4.1.2.1). */
 export const version3: Bytes = Hex.parseLiteral("a003020102");
 
@@ -108,27 +102,18 @@ export function parseToBeSigned(der: Bytes): ToBeSigned {
 }
 
 /** @throws DerError for times in another form than RFC 5280 §4.1.2.5 demands. */
-function readValidity(fields: DerReader): Validity {
-  const { notBefore, notAfter } = readInterval(fields);
-  return { notBefore: new Date(notBefore), notAfter: new Date(notAfter) };
-}
-
-/** {@link readValidity} in milliseconds since 1970. */
-export function readInterval(fields: DerReader): Interval {
+export function readValidity(fields: DerReader): Validity {
   const times = fields.enter(Tag.sequence);
-  const interval = { notBefore: readTime(times), notAfter: readTime(times) };
+  const validity = { notBefore: readTime(times), notAfter: readTime(times) };
   times.finish();
-  return interval;
+  return validity;
 }
 
-/**
- * A time of RFC 5280 §4.1.2.5 in milliseconds since 1970: UTCTime until 2049, GeneralizedTime from 2050,
- * with seconds and Z.
- */
-export function readTime(fields: DerReader): number {
+/** Reads a time of RFC 5280 §4.1.2.5: UTCTime until 2049, GeneralizedTime from 2050, with seconds and Z. */
+export function readTime(fields: DerReader): Date {
   if (!fields.nextIs(Tag.utcTime)) {
     const instant = readGeneralizedTime(fields);
-    if (instant < year2050) throw notATime();
+    if (instant.getUTCFullYear() < 2050) throw notATime();
     return instant;
   }
   const digits = fields.enter(Tag.utcTime);
@@ -137,16 +122,14 @@ export function readTime(fields: DerReader): number {
   return readDayAndTime((yearOfCentury < 50 ? 2000 : 1900) + yearOfCentury, digits);
 }
 
-const year2050 = Date.UTC(2050, 0);
-
-/** A GeneralizedTime with seconds and Z and without fractions, in milliseconds since 1970. */
-export function readGeneralizedTime(fields: DerReader): number {
+/** Reads a GeneralizedTime with seconds and Z and without fractions. */
+export function readGeneralizedTime(fields: DerReader): Date {
   const digits = fields.enter(Tag.generalizedTime);
   if (digits.length !== 15) throw notATime();
   return readDayAndTime(100 * pairOf(digits) + pairOf(digits), digits);
 }
 
-function readDayAndTime(year: number, digits: DerReader): number {
+function readDayAndTime(year: number, digits: DerReader): Date {
   const month = pairOf(digits) - 1;
   const day = pairOf(digits);
   const hour = pairOf(digits);
@@ -156,7 +139,7 @@ function readDayAndTime(year: number, digits: DerReader): number {
   const isDay = month >= 0 && month < 12 && day > 0 && (day <= 28 || day <= daysIn(year, month));
   const isTime = hour < 24 && minute < 60 && second < 60;
   if (!isDay || !isTime) throw notATime();
-  return Date.UTC(year, month, day, hour, minute, second);
+  return new Date(Date.UTC(year, month, day, hour, minute, second));
 }
 
 const zulu = 0x5a;

@@ -18,7 +18,7 @@ export interface IntermediateRights {
   readonly isConstrained: boolean;
 }
 
-/** The content of an intermediate: its rights, its key and its validity. */
+/** The content of an intermediate. */
 interface IntermediateContent {
   readonly rights: IntermediateRights;
   readonly publicKey: SubjectPublicKey;
@@ -33,24 +33,23 @@ export const Intermediate = {
     { rights, publicKey, validity }: IntermediateContent,
   ): Promise<Leaf> {
     const { trustDomain, pathLength, isConstrained } = rights;
-    const spiffeId = SpiffeId.ofTrustDomain(trustDomain);
-    const constraints = basicConstraints(pathLength);
-    const nameConstraints = isConstrained ? onlyHost(trustDomain) : undefined;
-    const content = { spiffeId, publicKey, validity, basicConstraints: constraints };
-    const optional = nameConstraints && { nameConstraints };
-    return issue(signer, { kind: "intermediate", ...content, ...optional }, (issued) =>
+    const content = {
+      kind: "intermediate" as const,
+      spiffeId: SpiffeId.ofTrustDomain(trustDomain),
+      publicKey,
+      validity,
+      basicConstraints: basicConstraints(pathLength),
+      ...(isConstrained && { nameConstraints: onlyHost(trustDomain) }),
+    };
+    return issue(signer, content, (issuer, { nameConstraints, ...fields }) =>
       certificateToBeSigned(
-        signer.profile,
-        {
-          ...content,
-          ...issued,
-          name: intermediateSubject(trustDomain, Hex.format(issued.keyIdentifier)),
-        },
+        issuer,
+        { ...fields, name: intermediateSubject(trustDomain, Hex.format(fields.keyIdentifier)) },
         certificateAndCrlSigning,
-        extension(Oid.basicConstraints, true, constraints),
-        subjectKeyIdentifier(issued.keyIdentifier),
-        signer.profile.authorityKeyIdentifier,
-        subjectAltUri(spiffeId, false),
+        extension(Oid.basicConstraints, true, fields.basicConstraints),
+        subjectKeyIdentifier(fields.keyIdentifier),
+        issuer.authorityKeyIdentifier,
+        subjectAltUri(fields.spiffeId, false),
         ...(nameConstraints ? [extension(Oid.nameConstraints, true, nameConstraints)] : []),
       ),
     );

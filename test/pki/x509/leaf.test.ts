@@ -190,7 +190,7 @@ describe("DNS names beside the SPIFFE ID", () => {
     const intent = { kind: "leaf", ...content, keyIdentifier, issuer: signer.fields } as const;
     expect(lint(toBeSigned, { ...intent, dnsNames })).toEqual([]);
     expect(lint(toBeSigned, { ...intent, dnsNames: decided })).toEqual([
-      { clause: expect.stringContaining("exactly one URI, the SPIFFE ID") },
+      expect.stringContaining("exactly one URI, the SPIFFE ID"),
     ]);
   });
 

@@ -1,7 +1,7 @@
 import { NewAuthority } from "../../../src/pki/authority/new-authority.ts";
 import { Intermediate } from "../../../src/pki/x509/intermediate.ts";
 import { Leaf } from "../../../src/pki/x509/leaf/certificate-signer.ts";
-import type { Intent } from "../../../src/pki/x509/leaf/internal/linted-certificate.ts";
+import type { Intent } from "../../../src/pki/x509/leaf/internal/lint.ts";
 import { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { contentOf, elementAt, hex, type Octets } from "../der/mutation.ts";
 import {

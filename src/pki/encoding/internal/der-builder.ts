@@ -8,6 +8,9 @@ export function derTime(instant: Date): Bytes {
   return der.finish();
 }
 
+const timeTagOf = (instant: Date): number =>
+  instant.getUTCFullYear() < 2050 ? Tag.utcTime : Tag.generalizedTime;
+
 /** The octets that a tag and a length below 16 MiB take. */
 const maximumHeader = 5;
 
@@ -18,8 +21,8 @@ const zulu = 0x5a;
 const hexDigit = (code: number): number => (code <= 0x39 ? code - 0x30 : code - 0x57);
 
 /**
- * Writes one DER value from its last octet to its first. When it writes a header, it knows the length of
- * the content, so it copies nothing twice.
+ * Writes one DER value from its last octet to its first: the length of a content is known when its header is written, and
+ * nothing is copied twice.
  */
 export class DerBuilder {
   readonly #octets: Bytes;
@@ -69,20 +72,10 @@ export class DerBuilder {
   }
 
   /**
-   * Prepends an instant in the form of RFC 5280 §4.1.2.5: UTCTime until 2049, GeneralizedTime from 2050,
-   * with seconds and Z. It cuts off fractions of a second.
+   * Prepends an instant with seconds and Z, by default in the form of RFC 5280 §4.1.2.5: UTCTime until 2049,
+   * GeneralizedTime from 2050. It cuts off fractions of a second.
    */
-  prependTime(instant: Date): void {
-    const isUtcTime = instant.getUTCFullYear() < 2050;
-    this.#prependInstant(instant, isUtcTime ? Tag.utcTime : Tag.generalizedTime);
-  }
-
-  /** Prepends an instant as GeneralizedTime with seconds and Z, whatever its year. */
-  prependGeneralizedTime(instant: Date): void {
-    this.#prependInstant(instant, Tag.generalizedTime);
-  }
-
-  #prependInstant(instant: Date, tag: number): void {
+  prependTime(instant: Date, tag: number = timeTagOf(instant)): void {
     const end = this.#start;
     this.#octets[--this.#start] = zulu;
     this.#prependPair(instant.getUTCSeconds());
@@ -111,6 +104,13 @@ export class DerBuilder {
     }
     this.#octets[--this.#start] = count === 0 ? length : 0x80 | count;
     this.#octets[--this.#start] = tag;
+  }
+
+  /** Prepends an element with this content. */
+  prependElement(tag: number, content: Uint8Array): void {
+    const end = this.#start;
+    this.prepend(content);
+    this.close(tag, end);
   }
 
   /** Closes the content that was written since `end` as a BIT STRING without unused bits. */

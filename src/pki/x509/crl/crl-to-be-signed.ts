@@ -5,7 +5,7 @@ import { DerBuilder } from "../../encoding/internal/der-builder.ts";
 import { derElement, derSequence } from "../../encoding/internal/der-writer.ts";
 import { Oid } from "../../encoding/object-identifiers.ts";
 import { extension } from "../certificate-extensions.ts";
-import type { LeafProfile } from "../leaf/to-be-signed.ts";
+import type { SignerFields } from "../leaf/to-be-signed.ts";
 
 /** The reasons of a revocation. */
 export const RevocationReason = {
@@ -68,10 +68,10 @@ const entryExtensions: ReadonlyMap<string, Bytes> = new Map(
  * number. An authority revokes only its own certificates.
  */
 export function crlToBeSigned(
-  { signatureAlgorithm, issuerName, authorityKeyIdentifier }: LeafProfile,
+  { signatureAlgorithm, name, authorityKeyIdentifier }: SignerFields,
   { thisUpdate, nextUpdate, number, revoked }: CrlContent,
 ): Bytes {
-  const names = issuerName.length + authorityKeyIdentifier.length;
+  const names = name.length + authorityKeyIdentifier.length;
   const der = new DerBuilder(names + fixedRoom + revoked.length * entryRoom);
   // The builder writes from the last field to the first.
   const end = der.position;
@@ -86,7 +86,7 @@ export function crlToBeSigned(
   if (revoked.length > 0) prependEntries(der, revoked);
   der.prependTime(nextUpdate);
   der.prependTime(thisUpdate);
-  der.prepend(concatBytes(version2, signatureAlgorithm.identifier, issuerName));
+  der.prepend(concatBytes(version2, signatureAlgorithm, name));
   der.close(Tag.sequence, end);
   return der.finish();
 }

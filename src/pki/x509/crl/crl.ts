@@ -40,8 +40,8 @@ export const Crl = {
       ...signed,
       der,
       issuer: list.element(Tag.sequence),
-      thisUpdate: new Date(readTime(list)),
-      nextUpdate: isAtTime(list) ? new Date(readTime(list)) : undefined,
+      thisUpdate: readTime(list),
+      nextUpdate: isAtTime(list) ? readTime(list) : undefined,
       entries: list.nextIs(Tag.sequence) ? list.enter(Tag.sequence) : undefined,
       ...(list.isDone ? noExtensions : readCrlExtensions(list)),
     };

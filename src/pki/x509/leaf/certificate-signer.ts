@@ -5,15 +5,14 @@ import { SignatureAlgorithm } from "../../signature-algorithm.ts";
 import { Certificate } from "../certificate.ts";
 import { signStructure } from "../certificate-signature.ts";
 import { SubjectPublicKey } from "../subject-public-key.ts";
-import { lint } from "./internal/lint.ts";
-import type { Intent, IssuerFields } from "./internal/linted-certificate.ts";
+import { type Intent, lint } from "./internal/lint.ts";
 import {
-  createLeafProfile,
+  authorityKeyIdentifier,
   type IssuedFields,
   type LeafContent,
-  type LeafProfile,
   leafToBeSigned,
   type ServingContent,
+  type SignerFields,
   servingToBeSigned,
 } from "./to-be-signed.ts";
 
@@ -21,8 +20,7 @@ import {
 export interface CertificateSigner {
   readonly certificate: Certificate;
   readonly signingKey: SigningKey;
-  readonly profile: LeafProfile;
-  readonly fields: IssuerFields;
+  readonly fields: SignerFields;
 }
 
 /** A signed leaf. */
@@ -40,22 +38,18 @@ export const CertificateSigner = {
     publicKey: SubjectPublicKey,
     signingKey: SigningKey,
   ): CertificateSigner {
-    const algorithm = SignatureAlgorithm.of(publicKey);
     const { subject, validity } = certificate.toBeSigned;
-    const identifier =
+    const keyIdentifier =
       Certificate.subjectKeyIdentifier(certificate) ??
       SubjectPublicKey.fallbackKeyIdentifier(publicKey);
-    return {
-      certificate,
-      signingKey,
-      profile: createLeafProfile(algorithm, subject, identifier),
-      fields: {
-        signatureAlgorithm: algorithm.identifier,
-        name: subject,
-        validity,
-        keyIdentifier: identifier,
-      },
+    const fields = {
+      signatureAlgorithm: SignatureAlgorithm.of(publicKey).identifier,
+      name: subject,
+      validity,
+      keyIdentifier,
+      authorityKeyIdentifier: authorityKeyIdentifier(keyIdentifier),
     };
+    return { certificate, signingKey, fields };
   },
 };
 
@@ -63,15 +57,11 @@ export const CertificateSigner = {
 export const Leaf = {
   /** Lints and signs an X509-SVID. @throws Error if the bytes break a clause. */
   issue: (signer: CertificateSigner, content: LeafContent): Promise<Leaf> =>
-    issue(signer, { kind: "leaf", ...content }, (issued) =>
-      leafToBeSigned(signer.profile, { ...content, ...issued }),
-    ),
+    issue(signer, { kind: "leaf", ...content }, leafToBeSigned),
 
   /** Lints and signs a serving certificate. @throws Error if the bytes break a clause. */
   issueServing: (signer: CertificateSigner, content: ServingContent): Promise<Leaf> =>
-    issue(signer, { kind: "serving", spiffeId: "", ...content }, (issued) =>
-      servingToBeSigned(signer.profile, { ...content, ...issued }),
-    ),
+    issue(signer, { kind: "serving", spiffeId: "", ...content }, servingToBeSigned),
 };
 
 /**
@@ -79,16 +69,16 @@ export const Leaf = {
  *
  * @throws Error when the bytes break a clause: by a name that no host can have, or by a mistake of this code.
  */
-export async function issue(
-  signer: CertificateSigner,
-  content: Omit<Intent, "keyIdentifier" | "issuer">,
-  write: (issued: IssuedFields) => Bytes,
+export async function issue<T extends Omit<Intent, "keyIdentifier" | "issuer">>(
+  { fields, signingKey }: CertificateSigner,
+  content: T,
+  write: (issuer: SignerFields, fields: T & IssuedFields) => Bytes,
 ): Promise<Leaf> {
   const serialNumber = SerialNumber.random();
-  const identifier = SubjectPublicKey.keyIdentifier(content.publicKey);
-  const intent = { ...content, keyIdentifier: identifier, issuer: signer.fields };
-  const toBeSigned = write({ serialNumber, keyIdentifier: identifier });
-  const der = await lintAndSign(toBeSigned, intent, signer.signingKey);
+  const keyIdentifier = SubjectPublicKey.keyIdentifier(content.publicKey);
+  const toBeSigned = write(fields, { ...content, serialNumber, keyIdentifier });
+  const intent = { ...content, keyIdentifier, issuer: fields };
+  const der = await lintAndSign(toBeSigned, intent, signingKey);
   return { der, serialNumber: Hex.format(serialNumber) };
 }
 
@@ -105,7 +95,7 @@ export async function lintAndSign(
 ): Promise<Bytes> {
   const findings = lint(toBeSigned, intent);
   if (findings.length > 0) {
-    throw new Error(`refusing to sign: ${findings.map(({ clause }) => clause).join("; ")}`);
+    throw new Error(`refusing to sign: ${findings.join("; ")}`);
   }
   return signStructure(toBeSigned, signingKey);
 }

@@ -35,10 +35,8 @@ export const IdentityProof = {
   prepend(der: DerBuilder, proof: IdentityProof): void {
     const end = der.position;
     der.prepend(proof.isImpersonated ? derTrue : asn1False);
-    const issuerEnd = der.position;
-    der.prepend(proof.issuer);
-    der.close(Tag.octetString, issuerEnd);
-    der.prependGeneralizedTime(proof.provedAt);
+    der.prependElement(Tag.octetString, proof.issuer);
+    der.prependTime(proof.provedAt, Tag.generalizedTime);
     der.close(Tag.sequence, end);
     der.close(Tag.octetString, end);
     der.prepend(Oid.identityProof);
@@ -51,7 +49,7 @@ export const IdentityProof = {
    */
   read({ value }: Extension): IdentityProof {
     const fields = value.fork().enterLast(Tag.sequence);
-    const provedAt = new Date(readGeneralizedTime(fields));
+    const provedAt = readGeneralizedTime(fields);
     const issuer = fields.content(Tag.octetString);
     const isImpersonated = readBoolean(fields);
     fields.finish();

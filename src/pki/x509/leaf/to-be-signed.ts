@@ -4,7 +4,6 @@ import { derTrue, Tag } from "../../encoding/der-reader.ts";
 import { DerBuilder, derTime } from "../../encoding/internal/der-builder.ts";
 import { derElement, derSequence, derText } from "../../encoding/internal/der-writer.ts";
 import { Oid } from "../../encoding/object-identifiers.ts";
-import type { SignatureAlgorithm } from "../../signature-algorithm.ts";
 import { SpiffeId, type TrustDomain } from "../../spiffe-id.ts";
 import { version3 } from "../certificate.ts";
 import {
@@ -17,11 +16,19 @@ import type { SubjectPublicKey } from "../subject-public-key.ts";
 import type { Validity } from "../validity.ts";
 import { IdentityProof, identityProofOctets } from "./identity-proof.ts";
 
-/** The fields that all leaves of one authority share, encoded once, when the authority is opened. */
-export interface LeafProfile {
-  readonly signatureAlgorithm: SignatureAlgorithm;
-  /** The authority's subject, byte for byte (RFC 5280 §4.1.2.4). */
-  readonly issuerName: Bytes;
+/** The fields of the signer that a certificate repeats, and the validity that it must not exceed. */
+export interface IssuerFields {
+  /** The whole AlgorithmIdentifier. */
+  readonly signatureAlgorithm: Bytes;
+  /** The signer's subject, byte for byte (RFC 5280 §4.1.2.4). A self-signed authority is its own signer. */
+  readonly name: Bytes;
+  readonly validity: Validity;
+  /** `undefined` for a self-signed authority, which needs no authority key identifier. */
+  readonly keyIdentifier: Bytes | undefined;
+}
+
+/** The fields of an authority, of which all its leaves repeat one extension: it is encoded once. */
+export interface SignerFields extends IssuerFields {
   /** The whole extension (RFC 5280 §4.2.1.1). */
   readonly authorityKeyIdentifier: Bytes;
 }
@@ -74,35 +81,25 @@ const anAuthority = extension(Oid.basicConstraints, true, Hex.parseLiteral("3003
 export const subjectKeyIdentifier = (identifier: Bytes): Bytes =>
   extension(Oid.subjectKeyIdentifier, false, derElement(Tag.octetString, identifier));
 
-/** The leaf profile of an authority with this subject and this key identifier. */
-export function createLeafProfile(
-  signatureAlgorithm: SignatureAlgorithm,
-  authoritySubject: Bytes,
-  authorityKeyIdentifier: Bytes,
-): LeafProfile {
-  return {
-    signatureAlgorithm,
-    issuerName: authoritySubject,
-    authorityKeyIdentifier: extension(
-      Oid.authorityKeyIdentifier,
-      false,
-      derSequence(derElement(Tag.contextPrimitive(0), authorityKeyIdentifier)),
-    ),
-  };
-}
+/** An authority key identifier. */
+export const authorityKeyIdentifier = (identifier: Bytes): Bytes =>
+  extension(
+    Oid.authorityKeyIdentifier,
+    false,
+    derSequence(derElement(Tag.contextPrimitive(0), identifier)),
+  );
 
 /**
  * The TBSCertificate of an X509-SVID: an empty subject, and its SPIFFE ID as its only URI. The order of
  * the extensions is istiod's (`security/pkg/pki/util/generate_cert.go`), and the proof comes last. The function is
  * long because it writes one structure from its end to its beginning, each line where its octets are.
  */
-export function leafToBeSigned(profile: LeafProfile, fields: LeafContent & IssuedFields): Bytes {
-  const { publicKey, validity, spiffeId, serialNumber, dnsNames = [] } = fields;
-  const { issuerName, authorityKeyIdentifier, signatureAlgorithm } = profile;
+export function leafToBeSigned(issuer: SignerFields, fields: LeafContent & IssuedFields): Bytes {
+  const { publicKey, validity, spiffeId, dnsNames = [] } = fields;
   const der = new DerBuilder(
     publicKey.spki.length +
-      issuerName.length +
-      authorityKeyIdentifier.length +
+      issuer.name.length +
+      issuer.authorityKeyIdentifier.length +
       spiffeId.length +
       dnsNames.reduce((sum, name) => sum + name.length + 4, 0) +
       identityProofOctets +
@@ -124,10 +121,9 @@ export function leafToBeSigned(profile: LeafProfile, fields: LeafContent & Issue
   der.close(Tag.octetString, namesEnd);
   der.prepend(criticalSubjectAltName);
   der.close(Tag.sequence, namesEnd);
-  der.prepend(authorityKeyIdentifier);
+  der.prepend(issuer.authorityKeyIdentifier);
   const keyIdentifierEnd = der.position;
-  der.prepend(fields.keyIdentifier);
-  der.close(Tag.octetString, keyIdentifierEnd);
+  der.prependElement(Tag.octetString, fields.keyIdentifier);
   der.close(Tag.octetString, keyIdentifierEnd);
   der.prepend(Oid.subjectKeyIdentifier);
   der.close(Tag.sequence, keyIdentifierEnd);
@@ -140,11 +136,9 @@ export function leafToBeSigned(profile: LeafProfile, fields: LeafContent & Issue
   der.prependTime(validity.notAfter);
   der.prependTime(validity.notBefore);
   der.close(Tag.sequence, validityEnd);
-  der.prepend(issuerName);
-  der.prepend(signatureAlgorithm.identifier);
-  const serialEnd = der.position;
-  der.prepend(serialNumber);
-  der.close(Tag.integer, serialEnd);
+  der.prepend(issuer.name);
+  der.prepend(issuer.signatureAlgorithm);
+  der.prependElement(Tag.integer, fields.serialNumber);
   der.prepend(version3);
   der.close(Tag.sequence, end);
   return der.finish();
@@ -161,19 +155,19 @@ const fixedRsaExtensions = concatBytes(
 
 /** The TBSCertificate of a TLS server: an empty subject, DNS names, and serverAuth alone. It carries no identity. */
 export function servingToBeSigned(
-  profile: LeafProfile,
+  issuer: SignerFields,
   fields: ServingContent & IssuedFields,
 ): Bytes {
   const { publicKey, dnsNames } = fields;
   const names = derSequence(...dnsNames.map((name) => derElement(dnsName, derText(name))));
   return certificateToBeSigned(
-    profile,
+    issuer,
     { ...fields, name: emptySequence },
     publicKey.algorithm === "RSA" ? digitalSignatureAndKeyEncipherment : digitalSignature,
     serverAuthOnly,
     notAnAuthority,
     subjectKeyIdentifier(fields.keyIdentifier),
-    profile.authorityKeyIdentifier,
+    issuer.authorityKeyIdentifier,
     extension(Oid.subjectAltName, true, names),
   );
 }
@@ -183,7 +177,7 @@ export interface AuthorityFields extends IssuedFields {
   readonly trustDomain: TrustDomain;
   readonly publicKey: SubjectPublicKey;
   readonly validity: Validity;
-  readonly signatureAlgorithm: SignatureAlgorithm;
+  readonly signatureAlgorithm: Bytes;
 }
 
 /**
@@ -194,7 +188,7 @@ export function authorityToBeSigned(fields: AuthorityFields): Bytes {
   const { signatureAlgorithm, keyIdentifier, trustDomain } = fields;
   const name = organizationName(trustDomain);
   return certificateToBeSigned(
-    { signatureAlgorithm, issuerName: name },
+    { signatureAlgorithm, name },
     { ...fields, name },
     certificateAndCrlSigning,
     anAuthority,
@@ -208,23 +202,20 @@ export function authorityToBeSigned(fields: AuthorityFields): Bytes {
  * has its own writer.
  */
 export function certificateToBeSigned(
-  { signatureAlgorithm, issuerName }: Pick<LeafProfile, "signatureAlgorithm" | "issuerName">,
-  {
-    serialNumber,
-    validity,
-    name,
-    publicKey,
-  }: Pick<AuthorityFields, "serialNumber" | "validity" | "publicKey"> & { readonly name: Bytes },
+  issuer: Pick<IssuerFields, "signatureAlgorithm" | "name">,
+  subject: Pick<AuthorityFields, "serialNumber" | "validity" | "publicKey"> & {
+    readonly name: Bytes;
+  },
   ...extensions: readonly Bytes[]
 ): Bytes {
   return derSequence(
     version3,
-    derElement(Tag.integer, serialNumber),
-    signatureAlgorithm.identifier,
-    issuerName,
-    derSequence(derTime(validity.notBefore), derTime(validity.notAfter)),
-    name,
-    publicKey.spki,
+    derElement(Tag.integer, subject.serialNumber),
+    issuer.signatureAlgorithm,
+    issuer.name,
+    derSequence(derTime(subject.validity.notBefore), derTime(subject.validity.notAfter)),
+    subject.name,
+    subject.publicKey.spki,
     derElement(Tag.contextConstructed(3), derSequence(...extensions)),
   );
 }

@@ -60,7 +60,7 @@ test("an empty CRL has no list of certificates", async () => {
 });
 
 const findings = (toBeSigned: Uint8Array<ArrayBuffer>, content: CrlContent) =>
-  lintCrl(toBeSigned, { ...content, issuer: issuer.fields }).map(({ clause }) => clause);
+  lintCrl(toBeSigned, { ...content, issuer: issuer.fields });
 
 test("the linter finds any one changed bit", () => {
   const content = contentOf([entry("01ab"), entry("00f1", "keyCompromise")]);
