@@ -9,7 +9,7 @@ import { randomKek, withTenantBeside } from "../configuration.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { lastingFolder } from "../temporary-folder.ts";
 import { hangMilliseconds } from "../time/hang-limit.ts";
-import type { VirtualTime } from "../time/virtual-time.ts";
+import { createVirtualTime, type VirtualTime } from "../time/virtual-time.ts";
 import { addNamesake } from "./namesake.ts";
 import { patientLimits } from "./patient-limits.ts";
 
@@ -129,4 +129,13 @@ export async function serveCa(
     bundle: async () => (await begun.monitored("/bundle.pem")).text(),
     end: () => server.close(1000),
   };
+}
+
+/**
+ * Has a CA run until a minute ago, and end: every reader of its store has its first authority and keys by now, so the
+ * next server on the store waits for nobody.
+ */
+export async function foundEarlier(values: Readonly<Record<string, unknown>>): Promise<void> {
+  const time = createVirtualTime(new Date(Date.now() - 60_000));
+  await (await serveCa(values, time, "nobody")).end();
 }

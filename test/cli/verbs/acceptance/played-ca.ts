@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Fetch } from "../../../../src/foundation/fetch.ts";
 import { NodeFetch } from "../../../../src/program/http/http-client.ts";
 import { toRequest } from "../../../testkit/agent/http-ca.ts";
-import { serveCa } from "../../../testkit/ca/served-ca.ts";
+import { foundEarlier, serveCa } from "../../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../../testkit/callers/tokens.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { listenOnLoopback } from "../../../testkit/network/loopback.ts";
@@ -12,7 +12,6 @@ import { createTlsIdentity } from "../../../testkit/network/tls-identity.ts";
 import { MemoryTerminal } from "../../../testkit/programs/memory-terminal.ts";
 import { serveToml } from "../../../testkit/programs/rampart-process.ts";
 import { lastingFolder } from "../../../testkit/temporary-folder.ts";
-import { createVirtualTime } from "../../../testkit/time/virtual-time.ts";
 
 /** What stands between callers and a CA: it answers a request itself, or passes it on and changes the answer. */
 export type Between = (
@@ -94,9 +93,7 @@ export async function startPlayedCa(
     ...values,
   };
   const config = await file("rampart.toml", serveToml(keys.STORE_DIRECTORY, keys));
-  // By now, every reader of the store would have what the first run of the CA has made.
-  const past = createVirtualTime(new Date(Date.now() - 60_000));
-  await (await serveCa({ ...keys, ...environment }, past, "nobody")).end();
+  await foundEarlier({ ...keys, ...environment });
   const ca = await serveCa({ ...keys, ...environment }, undefined, "nobody");
   const roots = await file("roots.pem", (await ca.bundle()) + between.ca);
   between.leadTo(`https://localhost:${ca.port}`, await ca.bundle());

@@ -7,7 +7,7 @@ import { Frontier } from "../../../../src/tlog/frontier.ts";
 import { VerifierKey } from "../../../../src/tlog/note/verifier-key.ts";
 import { readerToken } from "../../../contract/log/log-values.ts";
 import { issuerTables } from "../../../contract/service-under-test.ts";
-import { type ServedCa, serveCa, servedName } from "../../../testkit/ca/served-ca.ts";
+import { foundEarlier, type ServedCa, serveCa, servedName } from "../../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../../testkit/callers/workload.ts";
 import { stretchLightly } from "../../../testkit/light-scrypt.ts";
@@ -101,7 +101,7 @@ beforeAll(async () => {
   await writeFile(inFolder("credentials"), credential, { mode: 0o600 });
   const witness = await startWitness();
   policy = witness.text;
-  values = {
+  const logless = {
     STORE: "s3",
     STORE_BUCKET: api.place.bucket,
     STORE_PREFIX: "mesh-1/",
@@ -110,12 +110,11 @@ beforeAll(async () => {
     S3_CREDENTIALS_FILE: inFolder("credentials"),
     PROPAGATION_INTERVAL: "10s",
     INCEPTION_DATE: new Date().toISOString().slice(0, 10),
-    LOG_ORIGIN: origin,
-    LOG_INTERVAL: "1s",
-    LOG_WITNESSES: policy,
     ISSUERS: [{ issuer, jwks: jwksOf(key) }],
   };
+  values = { ...logless, LOG_ORIGIN: origin, LOG_INTERVAL: "1s", LOG_WITNESSES: policy };
   const { KEK } = environment;
+  await foundEarlier({ ...logless, KEK });
   ca = await serveCa({ ...values, KEK, LOG_READERS: readerToken }, undefined, "nobody");
   await configure(
     { ...values, MONITORING_LISTEN: `127.0.0.1:${ca.monitoringPort}` },
