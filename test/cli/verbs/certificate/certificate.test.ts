@@ -164,17 +164,17 @@ describe("certificate revoke", () => {
     ["statements", 200, 1, /holds 200 revocations already, of 200 at most/],
     ["certificates", 50, 4_000, /more than 200000 certificates would be revoked: taint/],
   ])("refuses more %s than a store takes", async (_, statements, count, sentence) => {
-    const { store } = await operator.deployment();
     const { mint } = await storesAt(await operator.deployment(), now);
     const content = { authority: issuer.authority.id, revokedAt: now, knownFrom: now };
-    for (let i = 0; i < statements; i++) {
+    const state = (_: unknown, i: number) => {
       const serials = Array.from({ length: count }, (_, j) => (i * count + j).toString(16));
       const certificates = new Map(
         serials.map((serial) => [`01${serial.padStart(32, "0")}`, now.getTime() / 1000]),
       );
       const statement = { ...content, certificates, reason: "unspecified" } as const;
-      await Mint.storeStatement({ ...mint, store }, "revocation", statement);
-    }
+      return Mint.storeStatement(mint, "revocation", statement);
+    };
+    await Promise.all(Array.from({ length: statements }, state));
     await leafIn("leaf.pem", issuer);
     await expect(revoke(operator.file("leaf.pem"))).rejects.toThrow(sentence);
   });
