@@ -76,8 +76,10 @@ export const Authenticator = {
    * Tries the client certificate first, as istiod does, and the token if there is no good certificate.
    * When both fail, the refusal is the token's, unless the caller sent none.
    */
-  certificateFirst(byCertificate: Authenticator, byToken: Authenticator): Authenticator {
-    const byEither: Authenticator = async (credentials, now) => {
+  certificateFirst:
+    (byCertificate: Authenticator, byToken: Authenticator): Authenticator =>
+    async (credentials, now) => {
+      if (!credentials.clientCertificate) return byToken(credentials, now);
       try {
         return await byCertificate(credentials, now);
       } catch (error) {
@@ -86,10 +88,7 @@ export const Authenticator = {
           throw isMissing(failure) ? error : failure;
         });
       }
-    };
-    return (credentials, now) =>
-      (credentials.clientCertificate ? byEither : byToken)(credentials, now);
-  },
+    },
 };
 
 function isMissing(failure: unknown): boolean {

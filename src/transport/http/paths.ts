@@ -1,4 +1,4 @@
-/** The paths at which callers get what the CA issues. */
+/** The path of each way to get what the CA issues. */
 export const IssuingPath = {
   /** The path of Istio's RPC CreateCertificate. */
   createCertificate: "/istio.v1.auth.IstioCertificateService/CreateCertificate" as const,
@@ -11,11 +11,8 @@ export const IssuingPath = {
 };
 
 /** The paths at which callers get what the CA issues. */
-export const issuingPaths = [
-  IssuingPath.createCertificate,
-  IssuingPath.createJwtSvid,
-  IssuingPath.tokenExchange,
-] as const;
+export const issuingPaths: readonly (typeof IssuingPath)[keyof typeof IssuingPath][] =
+  Object.values(IssuingPath);
 
 /**
  * The path of a request as it is written, without its query. Every path has one spelling, because

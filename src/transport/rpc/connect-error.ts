@@ -65,11 +65,6 @@ export function toConnectError(refusal: Refusal, now: Date): ConnectError {
 }
 
 /**
- * The shortest wait to ask of a caller when it is unknown how long an outage lasts. Another replica may answer sooner.
- */
-const leastSeconds = 2;
-
-/**
  * The `retry-after` of a refusal. It lies between the wait and twice the wait, in whole seconds, and the
  * millisecond of the call decides where, so that callers that were refused together do not return together.
  */
@@ -78,10 +73,8 @@ function retryAfter(seconds: number, now: Date): Record<string, string> {
   return { [RetryAfter.header]: String(Math.max(1, Math.ceil(spread))) };
 }
 
-/** The `retry-after` of a refusal that may end at any time: two to four seconds. */
-export function retrySoon(now: Date): Record<string, string> {
-  return retryAfter(leastSeconds, now);
-}
+/** The `retry-after` of a refusal that may end at any time: two to four seconds. Another replica may answer sooner. */
+export const retrySoon = (now: Date): Record<string, string> => retryAfter(2, now);
 
 /** The public sentence of a CA that cannot answer now. */
 export const unavailableSentence = "certificate authority is temporarily unavailable";

@@ -101,18 +101,10 @@ function knownFlagsOf(header: HeaderFields): number | undefined {
 }
 
 /** Reads an answer to its end: its outcome must be certain before it leaves. */
-async function complete({
-  status,
-  header,
-  body,
-  trailer,
-}: UniversalServerResponse): Promise<RpcResponse> {
+async function complete(answer: UniversalServerResponse): Promise<RpcResponse> {
   const chunks: Uint8Array[] = [];
-  for await (const chunk of body ?? []) chunks.push(chunk);
-  return {
-    status,
-    header: Object.fromEntries(header ?? []),
-    octets: concatBytes(...chunks),
-    trailer: trailer && Object.fromEntries(trailer),
-  };
+  for await (const chunk of answer.body ?? []) chunks.push(chunk);
+  const header = Object.fromEntries(answer.header ?? []);
+  const trailer = answer.trailer && Object.fromEntries(answer.trailer);
+  return { status: answer.status, header, octets: concatBytes(...chunks), trailer };
 }

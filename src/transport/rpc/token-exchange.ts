@@ -139,26 +139,22 @@ function refusalOf(error: unknown, { audit, now }: Call): RpcResponse {
   const refusal = error instanceof CaError ? toConnectError(error.refusal, now) : error;
   if (!(refusal instanceof ConnectError)) return toResponse(500, { error: "server_error" });
   const isTarget = error instanceof CaError && error.refusal.reason === "audience-denied";
-  const [status, name] = isTarget ? ([400, "invalid_target"] as const) : answerTo(refusal.code);
+  const [status, name]: Answer = isTarget
+    ? [400, "invalid_target"]
+    : (answers[refusal.code] ?? [400, "invalid_request"]);
   const body = { error: name, error_description: refusal.rawMessage };
   return toResponse(status, body, retryAfterOf(refusal));
 }
 
-function answerTo(code: Code): readonly [number, OauthError] {
-  switch (code) {
-    case Code.PermissionDenied:
-      return [400, "unauthorized_client"];
-    case Code.Unimplemented:
-      return [404, "unsupported_grant_type"];
-    case Code.ResourceExhausted:
-      return [429, "temporarily_unavailable"];
-    case Code.Unavailable:
-    case Code.DeadlineExceeded:
-      return [503, "temporarily_unavailable"];
-    default:
-      return [400, "invalid_request"];
-  }
-}
+type Answer = readonly [status: number, error: OauthError];
+
+const answers: Readonly<Partial<Record<Code, Answer>>> = {
+  [Code.PermissionDenied]: [400, "unauthorized_client"],
+  [Code.Unimplemented]: [404, "unsupported_grant_type"],
+  [Code.ResourceExhausted]: [429, "temporarily_unavailable"],
+  [Code.Unavailable]: [503, "temporarily_unavailable"],
+  [Code.DeadlineExceeded]: [503, "temporarily_unavailable"],
+};
 
 function toResponse(
   status: number,

@@ -116,11 +116,9 @@ export async function authenticate(
   call: Call,
   headers: HeaderFields,
 ): Promise<void> {
-  const { peer, now } = call;
-  const { clientCertificate } = peer;
-  const caller = await ca.authenticate({ headers, clientCertificate }, now);
-  auditCaller(call.audit, caller, headers);
-  call.caller = caller;
+  const { clientCertificate } = call.peer;
+  call.caller = await ca.authenticate({ headers, clientCertificate }, call.now);
+  auditCaller(call.audit, call.caller, headers);
 }
 
 /** An IP address, with a zone or without. */
