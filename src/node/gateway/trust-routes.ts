@@ -6,11 +6,7 @@ import type { KeySet } from "../../pki/jose/key-set.ts";
 import { crlsPem } from "../../program/bundle/crl-document.ts";
 import { parseCertificates } from "../../program/files/pem-file.ts";
 import { LongPolls } from "../../transport/http/long-poll.ts";
-import {
-  PolledEndpoint,
-  type Publisher,
-  type ReadDocument,
-} from "../../transport/http/polled-endpoint.ts";
+import { PolledEndpoint, type Publisher } from "../../transport/http/polled-endpoint.ts";
 import type { PeerOf } from "../../transport/rpc/rpc.ts";
 import type { UpstreamTrust } from "../distribute/upstream-trust.ts";
 import { Turn } from "../limits/turn.ts";
@@ -31,8 +27,6 @@ const longPollLimits = { longestSeconds: 300, readSeconds: 1 };
 export function addTrustRoutes(app: Hono, { trust, peerOf, clock, ending }: TrustPorts): void {
   const publisher: Publisher = { clock, longPollLimits, bundleMaximumAgeSeconds: 1 };
   const longPolls = new LongPolls(() => longPollLimits, peerOf, ending);
-  const add = (path: string, read: ReadDocument) =>
-    app.get(path, PolledEndpoint.create(publisher, longPolls, read));
   const roots = async (): Promise<ReturnType<UpstreamTrust["roots"]>> => {
     if (!trust().roots()) await Turn.aside(() => untilEnding(trust().asked, ending));
     return trust().roots();
@@ -44,15 +38,13 @@ export function addTrustRoutes(app: Hono, { trust, peerOf, clock, ending }: Trus
     if (of && (known?.of !== of || known.jwtKeys !== jwtKeys)) known = { ...of, of, jwtKeys };
     return of && known;
   };
-  add(
-    "/bundle.pem",
-    PolledEndpoint.readWritten(roots, ({ pem }) =>
-      PolledEndpoint.representationOf(pem, "application/x-pem-file"),
-    ),
-  );
-  add(
-    "/bundle.json",
-    PolledEndpoint.readWritten(wholeBundle, async ({ pem, sequence, jwtKeys }) => {
+  const pemBundle = PolledEndpoint.create(publisher, longPolls, {
+    read: roots,
+    write: ({ pem }) => PolledEndpoint.representationOf(pem, "application/x-pem-file"),
+  });
+  const spiffeBundle = PolledEndpoint.create(publisher, longPolls, {
+    read: wholeBundle,
+    write: async ({ pem, sequence, jwtKeys }) => {
       const ders = parseCertificates(pem).map(({ raw }) => Uint8Array.from(raw));
       const bundle = await toSpiffeBundle(ders, sequence, trust().published.refreshSeconds());
       const keys = [
@@ -63,16 +55,14 @@ export function addTrustRoutes(app: Hono, { trust, peerOf, clock, ending }: Trus
         `${JSON.stringify({ ...bundle, keys })}\n`,
         "application/json",
       );
-    }),
-  );
-  const lists = PolledEndpoint.create(
-    publisher,
-    longPolls,
-    PolledEndpoint.readWritten(
-      async () => trust().document(),
-      (crls) => PolledEndpoint.representationOf(crlsPem(crls), "application/x-pem-file"),
-    ),
-  );
+    },
+  });
+  const lists = PolledEndpoint.create(publisher, longPolls, {
+    read: async () => trust().document(),
+    write: (crls) => PolledEndpoint.representationOf(crlsPem(crls), "application/x-pem-file"),
+  });
+  app.get("/bundle.pem", pemBundle);
+  app.get("/bundle.json", spiffeBundle);
   app.get("/crl.pem", async (c: Context) => {
     if (!trust().document()) await Turn.aside(() => untilEnding(trust().asked, ending));
     return trust().document()?.length === 0 ? c.notFound() : lists(c);

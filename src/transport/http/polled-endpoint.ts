@@ -24,21 +24,6 @@ export const PolledEndpoint = {
     return { body, contentType, etag: `"${Hex.format(new Uint8Array(digest, 0, 16))}"` };
   },
 
-  /** Memoizes a serialized document: `write` runs again only when `read` resolves to another object. */
-  readWritten<Content extends object>(
-    read: () => Promise<Content | undefined>,
-    write: (content: Content) => Promise<Representation | undefined> | Representation | undefined,
-  ): ReadDocument {
-    let latest: { content: Content; document: Representation | undefined } | undefined;
-    return async () => {
-      const content = await read();
-      if (!content || latest?.content === content) return content && latest?.document;
-      const document = await write(content);
-      latest = { content, document };
-      return document;
-    };
-  },
-
   /** The answer while there is nothing to publish, or the store cannot be read. */
   unavailable(now: Date): Response {
     const headers = { ...retrySoon(now), "content-type": "text/plain; charset=UTF-8" };
@@ -49,16 +34,13 @@ export const PolledEndpoint = {
    * An endpoint for a document, which revalidates by its entity tag (RFC 9110 §13.1.2). A request with
    * `Prefer: wait` (RFC 7240 §4.3) is a long poll. It gets a changed document at once, and 304 only at the
    * end of its wait. Without a document, the answer is 503.
-   *
-   * @param maximumAgeSeconds How long a cache may keep the document; by default as long as the bundle.
    */
-  create(
+  create<Content extends object>(
     ca: Publisher,
     longPolls: LongPolls,
-    readDocument: ReadDocument,
-    maximumAgeSeconds?: number,
+    document: PolledDocument<Content>,
   ): (c: Context) => Promise<Response> {
-    const { read, readAgain } = createReader(ca, readDocument);
+    const { read, readAgain } = createReader(ca, document);
     return async (c) => {
       const seconds = parseWaitSeconds(c.req.header("prefer"));
       const longPoll = longPolls.enter(seconds, ca.clock(), c.req.raw);
@@ -74,7 +56,7 @@ export const PolledEndpoint = {
           await longPoll.hold(hasChanged, c.req.raw.signal);
         }
         if (!current) return PolledEndpoint.unavailable(ca.clock());
-        const age = maximumAgeSeconds ?? ca.bundleMaximumAgeSeconds;
+        const age = document.maximumAgeSeconds ?? ca.bundleMaximumAgeSeconds;
         const headers = headersOf(current, longPoll, age);
         if (!mustSend(current, ifNoneMatch)) return c.body(null, 304, headers);
         const fields = { ...headers, "content-type": current.contentType };
@@ -92,29 +74,40 @@ export type Publisher = Pick<
   "clock" | "longPollLimits" | "bundleMaximumAgeSeconds"
 >;
 
-/**
- * Reads a document. It resolves to the same object while the document has not changed, and to `undefined` while there
- * is none to publish.
- */
-export type ReadDocument = () => Promise<Representation | undefined>;
+/** What a document is made of, and how it is written. Neither gives anything while there is nothing to publish. */
+interface PolledDocument<Content extends object> {
+  /** Resolves to the same object while nothing has changed. */
+  readonly read: () => Promise<Content | undefined>;
+  /** Runs once for each object. */
+  readonly write: (content: Content) => MaybeDocument | Promise<MaybeDocument>;
+  /** How long a cache may keep the document; by default as long as the bundle. */
+  readonly maximumAgeSeconds?: number | undefined;
+}
 
-function createReader(ca: Publisher, readDocument: ReadDocument) {
-  let latest: { readonly document: Representation | undefined; readonly read: number } | undefined;
+type MaybeDocument = Representation | undefined;
+
+function createReader<Content extends object>(
+  ca: Publisher,
+  { read: readContent, write }: PolledDocument<Content>,
+) {
+  let latest: { content: Content | undefined; document: MaybeDocument; read: number } | undefined;
   let reads = 0;
   let readAt = 0;
 
-  async function read(): Promise<Representation | undefined> {
+  async function read(): Promise<MaybeDocument> {
     const number = ++reads;
     // Set before the read, so that other long polls use the latest document meanwhile.
     readAt = ca.clock().getTime();
-    const document = await readDocument();
+    const content = await readContent();
+    const isSame = latest?.content === content;
+    const document = content && (isSame ? latest?.document : await write(content));
     // Reads overlap, and one that began earlier may end later, with an older document.
-    if (!latest || latest.read < number) latest = { document, read: number };
+    if (!latest || latest.read < number) latest = { content, document, read: number };
     return latest.document;
   }
 
   /** Reads the document for long polls, which share one recent read. */
-  async function readAgain(): Promise<Representation | undefined> {
+  async function readAgain(): Promise<MaybeDocument> {
     const age = ca.clock().getTime() - readAt;
     const isRecent = age >= 0 && age < 500 * ca.longPollLimits.readSeconds;
     return latest && isRecent ? latest.document : read();

@@ -48,11 +48,12 @@ export function createBundleEndpoint(
   format: BundleFormat,
   authorities: () => Authorities | undefined = () => ca.issuance.authorities,
 ): Endpoint {
-  const written = PolledEndpoint.readWritten(
-    async () => authorities()?.at(ca.clock()),
-    async (view) => PolledEndpoint.representationOf(await format.write(view), format.contentType),
-  );
-  return PolledEndpoint.create(ca, longPolls, written, format.maximumAgeSeconds);
+  const { contentType, maximumAgeSeconds } = format;
+  return PolledEndpoint.create(ca, longPolls, {
+    read: async () => authorities()?.at(ca.clock()),
+    write: async (view) => PolledEndpoint.representationOf(await format.write(view), contentType),
+    maximumAgeSeconds,
+  });
 }
 
 /** Adds the PEM bundle of each named signer: the roots of the mesh, and the signer's own. Any other name gets 404. */
@@ -117,17 +118,13 @@ export function addCrlRoutes(
   crls: CrlSource,
   longPolls: LongPolls,
 ): void {
-  const all = PolledEndpoint.readWritten(() => crls(ca.clock()), pemOf);
-  app.get("/crl.pem", PolledEndpoint.create(ca, longPolls, all));
+  const read = () => crls(ca.clock());
+  app.get("/crl.pem", PolledEndpoint.create(ca, longPolls, { read, write: pemOf }));
 
   const crlOf = async (id: string): Promise<PublishedCrls["crls"][number] | undefined> =>
-    (await crls(ca.clock())).crls.find(({ authority }) => authority === id);
+    (await read()).crls.find(({ authority }) => authority === id);
   const endpointOf = endpointsByName((id) =>
-    PolledEndpoint.create(
-      ca,
-      longPolls,
-      PolledEndpoint.readWritten(() => crlOf(id), derOf),
-    ),
+    PolledEndpoint.create(ca, longPolls, { read: () => crlOf(id), write: derOf }),
   );
   app.get("/crl/:file{[0-9a-f]+\\.crl}", async (c) => {
     const id = c.req.param("file").slice(0, -".crl".length);
