@@ -1,9 +1,5 @@
-import type { JWK } from "jose";
-import { exportJWK } from "jose/key/export";
 import type { CryptoProvider, SigningKey } from "./crypto-provider.ts";
-import type { Bytes } from "./encoding/bytes.ts";
-import { SignatureAlgorithm } from "./signature-algorithm.ts";
-import { SubjectPublicKey } from "./x509/subject-public-key.ts";
+import type { SignatureAlgorithm } from "./signature-algorithm.ts";
 
 const { subtle } = crypto;
 
@@ -43,18 +39,4 @@ export function webSigningKey(
     cryptoKey,
     sign: (bytes) => subtle.sign(signParameters, cryptoKey, bytes),
   };
-}
-
-/** The members of a public key in a JWK (RFC 7518 §6). */
-export type PublicJwk = Pick<JWK, "kty" | "alg" | "crv" | "x" | "y" | "n" | "e" | "pub">;
-
-/**
- * Exports a public key as a JWK of its public members alone (RFC 7517 §4).
- *
- * @param spki SubjectPublicKeyInfo, DER.
- * @throws DerError, CaError `subject-key-unacceptable`
- */
-export async function publicJwk(spki: Bytes): Promise<PublicJwk> {
-  const { importParameters } = SignatureAlgorithm.of(SubjectPublicKey.parse(spki));
-  return exportJWK(await subtle.importKey("spki", spki, importParameters, true, ["verify"]));
 }

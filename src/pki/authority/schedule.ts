@@ -98,7 +98,6 @@ export const Schedule = {
     const visible = addSeconds(wholeSeconds(now), lengths.propagationSeconds);
     const signsUntil = addSeconds(expiresAt, -overlapSeconds(lengths));
     if (!othersSignUntil) {
-      // As in the first schedule, no verifier has an older bundle, and another run may found a CA at the same time.
       const signsFrom = addSeconds(visible, lengths.propagationSeconds);
       return { publishedFrom: wholeSeconds(now), signsFrom, signsUntil, retiresAt: expiresAt };
     }
@@ -116,7 +115,7 @@ export const Schedule = {
 };
 
 /** What the schedule of an installed intermediate depends on. */
-export interface Installation {
+interface Installation {
   /** When the first certificate on the path from the authority to its root expires. */
   readonly expiresAt: Date;
   /** The instant from which the bundle has its root without a gap; `undefined` if the bundle lacks it. */
@@ -125,13 +124,14 @@ export interface Installation {
   readonly othersSignUntil: Date | undefined;
 }
 
-/** Compares authorities by their publication, for sorting that is the same in every process. */
-export function byPublication(a: ScheduledAuthority, b: ScheduledAuthority): number {
-  return (
-    a.schedule.publishedFrom.getTime() - b.schedule.publishedFrom.getTime() ||
-    a.id.localeCompare(b.id)
-  );
-}
+/** Compares by an instant of the schedules, then by id, for sorting that is the same in every process. */
+export const inOrderOf =
+  (phase: keyof Schedule) =>
+  (a: ScheduledAuthority, b: ScheduledAuthority): number =>
+    a.schedule[phase].getTime() - b.schedule[phase].getTime() || a.id.localeCompare(b.id);
+
+/** Compares by publication. */
+export const byPublication = inOrderOf("publishedFrom");
 
 /** The longest validity of a leaf and one propagation interval. */
 export function overlapSeconds({ longestLeafSeconds, propagationSeconds }: PhaseLengths): number {

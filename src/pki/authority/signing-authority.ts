@@ -3,7 +3,7 @@ import { type Bytes, Hex } from "../encoding/bytes.ts";
 import { Certificate } from "../x509/certificate.ts";
 import { CertificateSigner } from "../x509/leaf/certificate-signer.ts";
 import { SubjectPublicKey } from "../x509/subject-public-key.ts";
-import { Schedule, type ScheduledAuthority } from "./schedule.ts";
+import { inOrderOf, Schedule, type ScheduledAuthority } from "./schedule.ts";
 
 /** An authority without its private key: the certificate that signs leaves, its path to the roots, its schedule. */
 export interface SigningAuthority {
@@ -72,10 +72,9 @@ export const SigningAuthority = {
    */
   nextAt<A extends ScheduledAuthority>(authorities: readonly A[], now: Date): A | undefined {
     return authorities
-      .filter(
-        ({ schedule }) => now < schedule.signsFrom && schedule.signsFrom < schedule.signsUntil,
-      )
-      .toSorted((a, b) => a.schedule.signsFrom.getTime() - b.schedule.signsFrom.getTime())[0];
+      .filter(({ schedule: { signsFrom } }) => now < signsFrom)
+      .filter(({ schedule: { signsFrom, signsUntil } }) => signsFrom < signsUntil)
+      .toSorted(inOrderOf("signsFrom"))[0];
   },
 };
 

@@ -1,7 +1,10 @@
+import type { JWK } from "jose";
+import { exportJWK } from "jose/key/export";
 import { Base64 } from "../encoding/base64.ts";
 import type { Bytes } from "../encoding/bytes.ts";
-import { type PublicJwk, publicJwk } from "../web-crypto.ts";
+import { SignatureAlgorithm } from "../signature-algorithm.ts";
 import { Certificate } from "../x509/certificate.ts";
+import { SubjectPublicKey } from "../x509/subject-public-key.ts";
 
 /** One root as a JWK of a SPIFFE bundle: no `kid`, exactly one certificate (X509-SVID §6.2). */
 interface SpiffeBundleKey extends PublicJwk {
@@ -33,4 +36,18 @@ export async function toSpiffeBundle(
 async function toBundleKey(root: Bytes): Promise<SpiffeBundleKey> {
   const { spki } = Certificate.parse(root).toBeSigned;
   return { use: "x509-svid", ...(await publicJwk(spki)), x5c: [Base64.format(root)] };
+}
+
+/** The members of a public key in a JWK (RFC 7518 §6). */
+type PublicJwk = Pick<JWK, "kty" | "alg" | "crv" | "x" | "y" | "n" | "e" | "pub">;
+
+/**
+ * Exports a public key as a JWK of its public members alone (RFC 7517 §4).
+ *
+ * @param spki SubjectPublicKeyInfo, DER.
+ * @throws DerError, CaError `subject-key-unacceptable`
+ */
+export async function publicJwk(spki: Bytes): Promise<PublicJwk> {
+  const { importParameters } = SignatureAlgorithm.of(SubjectPublicKey.parse(spki));
+  return exportJWK(await crypto.subtle.importKey("spki", spki, importParameters, true, ["verify"]));
 }

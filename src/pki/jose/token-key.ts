@@ -1,6 +1,11 @@
-import { byPublication, type Schedule, type ScheduledAuthority } from "../authority/schedule.ts";
+import {
+  byPublication,
+  inOrderOf,
+  type Schedule,
+  type ScheduledAuthority,
+} from "../authority/schedule.ts";
+import { publicJwk } from "../authority/spiffe-bundle.ts";
 import { type Bytes, fingerprintOf } from "../encoding/bytes.ts";
-import { publicJwk } from "../web-crypto.ts";
 import { SubjectPublicKey } from "../x509/subject-public-key.ts";
 import { addSeconds, later, wholeSeconds } from "../x509/validity.ts";
 
@@ -41,14 +46,8 @@ export const TokenKey = {
    * @throws DerError if `spki` cannot be parsed; CaError `subject-key-unacceptable` for a key that signs no tokens.
    */
   create(spki: Bytes, schedule: Schedule): TokenKey {
-    const { algorithm } = SubjectPublicKey.parse(spki);
-    const { publishedFrom, signsFrom, signsUntil, retiresAt } = schedule;
-    return {
-      id: fingerprintOf(spki),
-      algorithm: tokenAlgorithmOf(algorithm),
-      spki,
-      schedule: { publishedFrom, signsFrom, signsUntil, retiresAt },
-    };
+    const algorithm = tokenAlgorithmOf(SubjectPublicKey.parse(spki).algorithm);
+    return { id: fingerprintOf(spki), algorithm, spki, schedule };
   },
 
   /** Generates a key pair for tokens. The private key is extractable, so that it can be sealed. */
@@ -111,11 +110,7 @@ export const TokenKey = {
           eligibleFrom(key, key === first) <= now &&
           now < key.schedule.signsUntil,
       )
-      .toSorted(
-        (a, b) =>
-          a.schedule.signsUntil.getTime() - b.schedule.signsUntil.getTime() ||
-          a.id.localeCompare(b.id),
-      );
+      .toSorted(inOrderOf("signsUntil"));
     return may.find((key) => key.algorithm === algorithm) ?? may[0];
   },
 
