@@ -30,13 +30,13 @@ export const Taint = {
   ): readonly A[] {
     const byId = Map.groupBy(taints, ({ id }) => id);
     const untainted = authorities.filter(({ id }) => !byId.has(id));
-    const successions = authorities
+    const gaps = authorities
       .filter(({ id }) => byId.has(id))
-      .flatMap(({ schedule }) => gapsWithout(schedule, untainted))
-      .flatMap((gap) => successionAfter(gap, untainted));
+      .flatMap(({ schedule }) => gapsWithout(schedule, untainted));
     return authorities.map((authority) => {
       const said = byId.get(authority.id);
-      const schedule = said ? cut(authority.schedule, said) : advance(authority, successions);
+      const filled = gaps.filter((gap) => successorAfter(gap, untainted) === authority);
+      const schedule = said ? cut(authority.schedule, said) : advance(authority.schedule, filled);
       return { ...authority, schedule };
     });
   },
@@ -74,17 +74,12 @@ function signs({ signsFrom, signsUntil }: Schedule, at: Date): boolean {
   return signsFrom <= at && at < signsUntil;
 }
 
-/** The authority that fills a gap, and the instant from which it signs. */
-interface Succession {
-  readonly id: string;
-  readonly signsFrom: Date;
-}
-
-function successionAfter(gap: Date, untainted: readonly ScheduledAuthority[]): Succession[] {
-  const [first] = untainted
-    .filter(({ schedule }) => schedule.signsFrom > gap)
-    .toSorted(byPublication);
-  return first ? [{ id: first.id, signsFrom: later(gap, first.schedule.publishedFrom) }] : [];
+/** The authority that fills a gap: the first to be published of those that would sign later. */
+function successorAfter<A extends ScheduledAuthority>(
+  gap: Date,
+  untainted: readonly A[],
+): A | undefined {
+  return untainted.filter(({ schedule }) => schedule.signsFrom > gap).toSorted(byPublication)[0];
 }
 
 /** Removes the signing phase from a schedule, whatever `taintedAt` of its taints is. */
@@ -100,13 +95,11 @@ function cut(schedule: Schedule, said: readonly Taint[]): Schedule {
   };
 }
 
-function advance(
-  { id, schedule }: ScheduledAuthority,
-  successions: readonly Succession[],
-): Schedule {
-  const signsFrom = successions
-    .filter((succession) => succession.id === id)
-    .reduce((from, succession) => earlier(from, succession.signsFrom), schedule.signsFrom);
+/** The schedule of an authority that signs from the first of these gaps on, but not before it is published. */
+function advance(schedule: Schedule, gaps: readonly Date[]): Schedule {
+  const signsFrom = gaps
+    .map((gap) => later(gap, schedule.publishedFrom))
+    .reduce(earlier, schedule.signsFrom);
   return { ...schedule, signsFrom };
 }
 
