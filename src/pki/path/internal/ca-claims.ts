@@ -3,13 +3,10 @@ import { DerError, type DerReader, derTrue, Tag } from "../../encoding/der-reade
 import { readObjectIdentifier } from "../../encoding/internal/der-values.ts";
 import { extensionsIn } from "../../x509/certificate-extensions.ts";
 import {
-  type GeneralName,
-  type NameConstraints,
-  readGeneralName,
-  readList,
-  readNameConstraints,
-  readNames,
-} from "./name-constraints.ts";
+  relativeNamesOf,
+  requireDistinguishedName,
+} from "../../x509/internal/distinguished-name.ts";
+import type { GeneralName, NameConstraints, NameKind } from "./name-constraints.ts";
 
 /** The claims of a CA's certificate in its extensions; `undefined` for an absent one. */
 export interface CaClaims {
@@ -166,4 +163,89 @@ function readIssuersKeyIdentifier(fields: DerReader): Bytes | undefined {
   const identifier = fields.nextIs(tag) ? readKeyIdentifier(fields.enter(tag)) : undefined;
   fields.skipAll();
   return identifier;
+}
+
+/**
+ * Reads the content of NameConstraints. @throws DerError for an empty extension, for a minimum or maximum, which RFC 5280
+ * rules out, and for an IP range of neither eight nor 32 octets.
+ */
+function readNameConstraints(fields: DerReader): NameConstraints {
+  const permitted = readSubtrees(fields, Tag.contextConstructed(0));
+  const excluded = readSubtrees(fields, Tag.contextConstructed(1));
+  fields.finish();
+  if (permitted.length + excluded.length === 0) throw new DerError("no constraint");
+  return { permitted, excluded };
+}
+
+function readSubtrees(fields: DerReader, tag: number): readonly GeneralName[] {
+  if (!fields.nextIs(tag)) return [];
+  return readList(fields.enter(tag), (list) => {
+    const subtree = list.enter(Tag.sequence);
+    const base = readGeneralName(subtree);
+    subtree.finish();
+    if (base.kind === "ip" && base.octets !== 8 && base.octets !== 32) {
+      throw new DerError("no range of IP addresses");
+    }
+    return base;
+  });
+}
+
+/** Reads the elements of a list, at least one, to its end. */
+function readList<T>(list: DerReader, read: (list: DerReader) => T): readonly T[] {
+  const elements: T[] = [];
+  do elements.push(read(list));
+  while (!list.isDone);
+  return elements;
+}
+
+/** otherName, x400Address and ediPartyName. */
+const structured: readonly number[] = [0, 3, 5].map(Tag.contextConstructed);
+
+const kinds: ReadonlyMap<number, NameKind> = new Map([
+  [Tag.contextPrimitive(1), "email"],
+  [Tag.contextPrimitive(2), "dns"],
+  [Tag.contextConstructed(4), "directory"],
+  [Tag.contextPrimitive(6), "uri"],
+  [Tag.contextPrimitive(7), "ip"],
+  [Tag.contextPrimitive(8), "other"],
+]);
+
+const textKinds: readonly NameKind[] = ["email", "dns", "uri"];
+
+/** Reads the next GeneralName. @throws DerError for anything else */
+function readGeneralName(names: DerReader): GeneralName {
+  const [tag, content] = names.any();
+  const kind = structured.includes(tag) ? "other" : kinds.get(tag);
+  if (kind === undefined) throw new DerError("a name of no kind of RFC 5280 §4.2.1.6");
+  const octets = content.length;
+  const isDirectory = kind === "directory";
+  if (isDirectory) requireDistinguishedName(content.rest());
+  const relativeNames = isDirectory ? relativeNamesOf(content.rest()) : [];
+  const text = textKinds.includes(kind) ? readIa5(content) : "";
+  if (structured.includes(tag)) content.skipAll();
+  return { kind, text, octets, relativeNames };
+}
+
+/** Reads an IA5String, and refuses control characters, which no name of a mesh has. */
+function readIa5(content: DerReader): string {
+  let text = "";
+  while (!content.isDone) {
+    const octet = content.octet();
+    if (octet < 0x20 || octet > 0x7e) throw new DerError("a name that is not printable ASCII");
+    text += String.fromCharCode(octet);
+  }
+  return text;
+}
+
+/**
+ * The names of a subject alternative name, whose URIs {@link parseForeignAuthority} has checked.
+ *
+ * @throws DerError if there is no name (RFC 5280 §4.2.1.6), and for an IP address of neither four nor sixteen octets.
+ */
+function readNames(list: DerReader): readonly GeneralName[] {
+  const names = readList(list, readGeneralName);
+  if (names.some(({ kind, octets }) => kind === "ip" && octets !== 4 && octets !== 16)) {
+    throw new DerError("no IP address");
+  }
+  return names;
 }

@@ -1,47 +1,10 @@
 import type { Bytes } from "../../encoding/bytes.ts";
-import { DerError, type DerReader, Tag } from "../../encoding/der-reader.ts";
-import {
-  relativeNamesOf,
-  requireDistinguishedName,
-} from "../../x509/internal/distinguished-name.ts";
+import { relativeNamesOf } from "../../x509/internal/distinguished-name.ts";
 
 /** The constraints of one certificate (RFC 5280 §4.2.1.10); an absent list is an empty one. */
 export interface NameConstraints {
   readonly permitted: readonly GeneralName[];
   readonly excluded: readonly GeneralName[];
-}
-
-/**
- * Reads the content of NameConstraints. @throws DerError for an empty extension, for a minimum or maximum, which RFC 5280
- * rules out, and for an IP range of neither eight nor 32 octets.
- */
-export function readNameConstraints(fields: DerReader): NameConstraints {
-  const permitted = readSubtrees(fields, Tag.contextConstructed(0));
-  const excluded = readSubtrees(fields, Tag.contextConstructed(1));
-  fields.finish();
-  if (permitted.length + excluded.length === 0) throw new DerError("no constraint");
-  return { permitted, excluded };
-}
-
-function readSubtrees(fields: DerReader, tag: number): readonly GeneralName[] {
-  if (!fields.nextIs(tag)) return [];
-  return readList(fields.enter(tag), (list) => {
-    const subtree = list.enter(Tag.sequence);
-    const base = readGeneralName(subtree);
-    subtree.finish();
-    if (base.kind === "ip" && base.octets !== 8 && base.octets !== 32) {
-      throw new DerError("no range of IP addresses");
-    }
-    return base;
-  });
-}
-
-/** Reads the elements of a list, at least one, to its end. */
-export function readList<T>(list: DerReader, read: (list: DerReader) => T): readonly T[] {
-  const elements: T[] = [];
-  do elements.push(read(list));
-  while (!list.isDone);
-  return elements;
 }
 
 /**
@@ -110,56 +73,4 @@ export interface GeneralName {
   readonly octets: number;
   /** The parts of a directory name, as {@link relativeNamesOf} gives them; empty for every other kind. */
   readonly relativeNames: readonly string[];
-}
-
-/** otherName, x400Address and ediPartyName. */
-const structured: readonly number[] = [0, 3, 5].map(Tag.contextConstructed);
-
-const kinds: ReadonlyMap<number, NameKind> = new Map([
-  [Tag.contextPrimitive(1), "email"],
-  [Tag.contextPrimitive(2), "dns"],
-  [Tag.contextConstructed(4), "directory"],
-  [Tag.contextPrimitive(6), "uri"],
-  [Tag.contextPrimitive(7), "ip"],
-  [Tag.contextPrimitive(8), "other"],
-]);
-
-const textKinds: readonly NameKind[] = ["email", "dns", "uri"];
-
-/** Reads the next GeneralName. @throws DerError for anything else */
-export function readGeneralName(names: DerReader): GeneralName {
-  const [tag, content] = names.any();
-  const kind = structured.includes(tag) ? "other" : kinds.get(tag);
-  if (kind === undefined) throw new DerError("a name of no kind of RFC 5280 §4.2.1.6");
-  const octets = content.length;
-  const isDirectory = kind === "directory";
-  if (isDirectory) requireDistinguishedName(content.rest());
-  const relativeNames = isDirectory ? relativeNamesOf(content.rest()) : [];
-  const text = textKinds.includes(kind) ? readIa5(content) : "";
-  if (structured.includes(tag)) content.skipAll();
-  return { kind, text, octets, relativeNames };
-}
-
-/** Reads an IA5String, and refuses control characters, which no name of a mesh has. */
-function readIa5(content: DerReader): string {
-  let text = "";
-  while (!content.isDone) {
-    const octet = content.octet();
-    if (octet < 0x20 || octet > 0x7e) throw new DerError("a name that is not printable ASCII");
-    text += String.fromCharCode(octet);
-  }
-  return text;
-}
-
-/**
- * The names of a subject alternative name, whose URIs {@link parseForeignAuthority} has checked.
- *
- * @throws DerError if there is no name (RFC 5280 §4.2.1.6), and for an IP address of neither four nor sixteen octets.
- */
-export function readNames(list: DerReader): readonly GeneralName[] {
-  const names = readList(list, readGeneralName);
-  if (names.some(({ kind, octets }) => kind === "ip" && octets !== 4 && octets !== 16)) {
-    throw new DerError("no IP address");
-  }
-  return names;
 }
