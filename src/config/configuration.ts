@@ -5,7 +5,6 @@ import { ConfigurationError } from "../foundation/errors.ts";
 import { Duration } from "../foundation/text.ts";
 import type { Credential } from "../kubernetes/client.ts";
 import type { PhaseLengths } from "../pki/authority/schedule.ts";
-import { TrustDomain } from "../pki/spiffe-id.ts";
 import type { LeafLifetimes } from "../pki/x509/validity.ts";
 import { deniedHere, deniedTable, revokedTable, taintedAuthorities } from "./distrust.ts";
 import { ConfigurationForm, NameForm } from "./form.ts";
@@ -177,7 +176,7 @@ function warningsOf(form: Form): string[] {
   const unlimited = ISSUERS.filter(({ namespaces }) => namespaces.includes("*")).length;
   const sharing = `ISSUERS: ${unlimited} of ${ISSUERS.length} may vouch for every namespace, including those of other issuers`;
   return [
-    ...(TrustDomain.isFullyQualified(TRUST_DOMAIN) ? [] : [singleLabel]),
+    ...(TRUST_DOMAIN.includes(".") ? [] : [singleLabel]),
     ...(ISSUERS.length > 1 && unlimited > 0 ? [sharing] : []),
     ...sharedKeys(ISSUERS),
     ...idleTokens(form),

@@ -36,14 +36,6 @@ export const TrustDomain = {
     const isCapital = !TrustDomain.parse(name) && TrustDomain.parse(name.toLowerCase());
     return isCapital ? ": a trust domain has lower-case letters" : "";
   },
-
-  /**
-   * Whether the trust domain has two labels or more. SPIFFE allows one; zlint and other X.509 software
-   * demand a fully qualified host in a URI (RFC 5280 §4.2.1.6).
-   */
-  isFullyQualified(trustDomain: TrustDomain): boolean {
-    return trustDomain.includes(".");
-  },
 };
 
 /** Makes and parses SPIFFE IDs. */

@@ -131,8 +131,3 @@ test.each([
 test("a trust domain's own SPIFFE ID has no path", () => {
   expect(SpiffeId.ofTrustDomain(clusterLocal)).toBe("spiffe://cluster.local");
 });
-
-test("a trust domain is fully qualified with two labels, and not with one", () => {
-  expect(TrustDomain.isFullyQualified(clusterLocal)).toBe(true);
-  expect(TrustDomain.isFullyQualified(trustDomain("prod"))).toBe(false);
-});
