@@ -5,39 +5,46 @@ import { promisify } from "node:util";
 import { beforeEach, describe, expect, test } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
 import { foundIfEmpty, Rotation } from "../../../src/ca/rotation/rotate.ts";
+import type { AuthorityStore } from "../../../src/custody/authority-store.ts";
 import { FileStore } from "../../../src/node/files/file-store.ts";
 import { createMemoryMint } from "../../testkit/ca/memory-mint.ts";
 import { createKekRing } from "../../testkit/ca/sealed-authorities.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 const run = promisify(execFile);
-const fileStore = import.meta.resolve("../../../src/node/files/file-store.ts");
 
 const server = 65532;
 const another = 65533;
 const id = "ab".repeat(20);
 const record = { kind: "authority", id, value: "sealed" } as const;
 
-/**
- * Uses a store as another user does, in a process that was root while it loaded its code.
- *
- * @param act What it does with `store`, as JavaScript.
- * @returns What it said, or the message of its failure.
- */
-async function as(user: number, directory: string, act: string): Promise<string> {
-  const script = `
-    const { FileStore } = await import(${JSON.stringify(fileStore)});
-    process.setgroups([]); process.setgid(${user}); process.setuid(${user});
-    try {
-      const store = await FileStore.open(${JSON.stringify(directory)});
-      console.log(JSON.stringify(await (${act})(store)) ?? "done");
-    } catch (error) { console.log(error.name + ": " + error.message); }`;
-  const words = ["--disable-warning=ExperimentalWarning", "--input-type=module", "-e", script];
-  return (await run(process.execPath, words)).stdout.trim();
+/** Uses a store as another user does. @returns What came of it, or the message of its failure. */
+async function as(
+  user: number,
+  directory: string,
+  act: (store: AuthorityStore) => Promise<unknown>,
+): Promise<unknown> {
+  const groups = process.getgroups?.() ?? [];
+  process.setgroups?.([]);
+  process.setegid?.(user);
+  process.seteuid?.(user);
+  try {
+    return await act(await FileStore.open(directory));
+  } catch (error) {
+    return String(error);
+  } finally {
+    process.seteuid?.(0);
+    process.setegid?.(0);
+    process.setgroups?.(groups);
+  }
 }
 
-const load = "async (store) => (await store.load()).map(({ kind, value }) => [kind, value])";
-const put = `async (store) => void (await store.put(${JSON.stringify(record)}))`;
+const load = async (store: AuthorityStore): Promise<unknown> =>
+  (await store.load()).map(({ kind, value }) => [kind, value]);
+const put = async (store: AuthorityStore): Promise<string> => {
+  await store.put(record);
+  return "done";
+};
 const ownersIn = async (directory: string): Promise<ReadonlySet<string>> => {
   const paths = [".", ...(await readdir(directory, { recursive: true }))];
   const stats = await Promise.all(paths.map((path) => stat(join(directory, path))));
@@ -61,12 +68,15 @@ describe.skipIf(!isRoot)("a store of another user (needs root, to become that us
     const store = await FileStore.open(directory);
     await store.put({ kind: "taint", id, value: "said" });
     await store.put({ ...record, value: "anew" });
-    expect(await as(server, directory, load)).toBe('[["authority","anew"],["taint","said"]]');
+    expect(await as(server, directory, load)).toEqual([
+      ["authority", "anew"],
+      ["taint", "said"],
+    ]);
     expect(await ownersIn(directory)).toEqual(new Set([`${server}:${server}`]));
   });
 
   test("serves on after root has rotated and tainted", async () => {
-    expect(await as(server, directory, load)).toBe("[]");
+    expect(await as(server, directory, load)).toEqual([]);
     const now = new Date("2026-11-21T12:00:00Z");
     const store = await FileStore.open(directory);
     const mint = { ...createMemoryMint(await createKekRing()), store };
@@ -74,8 +84,8 @@ describe.skipIf(!isRoot)("a store of another user (needs root, to become that us
     const [{ id: first = "" } = {}] = await store.load();
     await Mint.recordTaint(mint, { id: first, taintedAt: now, retiresAt: now });
     await Rotation.rotate(mint, now);
-    const kinds = "async (store) => (await store.load()).map(({ kind }) => kind).sort()";
-    expect(await as(server, directory, kinds)).toBe('["authority","authority","taint"]');
+    const kinds = async (of: AuthorityStore) => (await of.load()).map(({ kind }) => kind).sort();
+    expect(await as(server, directory, kinds)).toEqual(["authority", "authority", "taint"]);
   });
 
   test("that root makes belongs to the owner of the folder above, as do the folders between and signers' stores", async () => {
@@ -89,11 +99,11 @@ describe.skipIf(!isRoot)("a store of another user (needs root, to become that us
   test("on a volume that root owns belongs to the user who made the folder of records", async () => {
     await chown(parent, 0, server);
     await chmod(parent, 0o2770);
-    expect(await as(server, parent, load)).toBe("[]");
+    expect(await as(server, parent, load)).toEqual([]);
     const store = await FileStore.open(parent);
     await store.put(record);
     await FileStore.openSigners({ storeDirectory: parent, ca: { signers: [{ name: "team-a" }] } });
-    expect(await as(server, parent, load)).toBe('[["authority","sealed"]]');
+    expect(await as(server, parent, load)).toEqual([["authority", "sealed"]]);
     expect(await as(server, join(parent, "signers/team-a"), put)).toBe("done");
   });
 
@@ -102,9 +112,10 @@ describe.skipIf(!isRoot)("a store of another user (needs root, to become that us
     await mkdir(directory, { mode: 0o700 });
     await (await FileStore.open(directory)).put(record);
     const refused = await as(server, directory, put);
-    const [, typed = "false"] = /Type, if this user runs the server: sudo (.*)/.exec(refused) ?? [];
+    const [, typed = "false"] =
+      /Type, if this user runs the server: sudo (.*)/.exec(`${refused}`) ?? [];
     await run("/bin/sh", ["-c", typed]);
-    expect(await as(server, directory, load)).toBe('[["authority","sealed"]]');
+    expect(await as(server, directory, load)).toEqual([["authority", "sealed"]]);
     expect(await as(server, directory, put)).toBe("done");
   });
 
@@ -117,7 +128,7 @@ describe.skipIf(!isRoot)("a store of another user (needs root, to become that us
     expect(refused).toBe(
       `OperatorError: ${directory} belongs to user ${server}, who could not read what this user writes there.\n${command}`,
     );
-    expect(await as(server, directory, load)).toBe('[["authority","sealed"]]');
+    expect(await as(server, directory, load)).toEqual([["authority", "sealed"]]);
   });
 
   test("refuses another user who could write there, before anything is written", async () => {
@@ -138,9 +149,9 @@ describe.skipIf(!isRoot)("a store of another user (needs root, to become that us
     await chmod(parent, 0o711);
     await chown(directory, server, another);
     await chmod(directory, 0o710);
-    const remove = `(store) => store.delete(${JSON.stringify(record)})`;
+    const remove = (store: AuthorityStore) => store.delete(record);
     expect(await as(another, directory, remove)).toContain(command);
-    expect(await as(server, directory, load)).toBe('[["authority","sealed"]]');
+    expect(await as(server, directory, load)).toEqual([["authority", "sealed"]]);
   });
 });
 

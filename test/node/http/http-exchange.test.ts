@@ -58,7 +58,7 @@ describe("a request in pieces of one octet holds no more than ten times its octe
     const collect: () => void = runInNewContext("gc");
     collect();
     const before = process.memoryUsage().heapUsed;
-    const requests = Array.from({ length: 10 }, () => {
+    const requests = Array.from({ length: 3 }, () => {
       const incoming = new PassThrough({ highWaterMark: octets + 1 });
       return { incoming, received: receive(incoming) };
     });

@@ -78,7 +78,7 @@ test("the time of a clock that is set back goes on from where it was", () => {
 describe("more buckets than there is room for", () => {
   test("forgets those that are full again, and loses nothing", () => {
     const take = takingFrom(() => 60, 100);
-    for (let i = 0; i < 100_000; i++) expect(take(`${i}`, later(i * 0.02))).toBe(true);
+    for (let i = 0; i < 2000; i++) expect(take(`${i}`, later(i * 0.02))).toBe(true);
     const takeOfOne = takingFrom(() => 60, 100);
     for (let i = 0; i < 2000; i++) expect(takeOfOne(`owner ${i}`, later(i * 0.1))).toBe(true);
   });

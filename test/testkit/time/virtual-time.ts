@@ -1,6 +1,6 @@
 import type { Timeout } from "../../../src/delivery/push-to-cluster.ts";
 import type { Pause } from "../../../src/foundation/pause.ts";
-import { eventually } from "./eventually.ts";
+import { steadily } from "./eventually.ts";
 
 /** A clock that a test moves, and pauses that last by it. */
 export interface VirtualTime {
@@ -68,7 +68,7 @@ export function createVirtualTime(start: Date): VirtualTime {
   }
 
   function passUntil<T>(check: () => T | Promise<T>): Promise<T> {
-    return eventually(() => {
+    return steadily(() => {
       pass(1);
       return check();
     });
