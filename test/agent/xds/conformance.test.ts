@@ -67,7 +67,7 @@ test("takes from istiod only as much as Envoy reads", async () => {
   const envoy = openBareStream(socket);
   envoy.write(toFrame(request(types.cluster)));
   const stream = await istiod.streams.nth(1);
-  const [count, push] = [64, response(types.cluster, 1 << 20)];
+  const [count, push] = [8, response(types.cluster, 1 << 20)];
   for (let n = 0; n < count; n++) stream.send(push);
   const taken = (): number => proxy.report().types[0]?.pushes ?? 0;
   // Turns in which nothing comes follow only when the proxy reads no more.

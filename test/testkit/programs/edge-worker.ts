@@ -1,6 +1,8 @@
 import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { resolve } from "node:path";
 import { parse } from "smol-toml";
+import type * as wrangler from "wrangler";
 import type { TestHarness, TestHarnessOptions, Unstable_RawConfig } from "wrangler";
 import { lastingFolder } from "../temporary-folder.ts";
 import { programEnvironment } from "./environment.ts";
@@ -25,7 +27,8 @@ interface EdgeWorker extends TestHarness {
  */
 export async function createEdgeWorker(settings: Unstable_RawConfig): Promise<EdgeWorker> {
   Object.assign(process.env, programEnvironment());
-  const { createTestHarness } = await import("wrangler");
+  // An import would compile its megabytes twice, to see at first whether they are a module.
+  const { createTestHarness }: typeof wrangler = createRequire(import.meta.url)("wrangler");
   const root = await lastingFolder();
   const { $schema: _, ...config } = { ...wranglerToml, ...settings };
   const variables = wranglerToml.vars;
