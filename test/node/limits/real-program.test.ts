@@ -48,7 +48,8 @@ async function serveProgram(values: object = {}, ...otherIssuers: readonly objec
   const config = join(folder, "rampart.toml");
   const kek = randomKek();
   const ISSUERS = [{ issuer, jwks: JSON.stringify(jwksOf(key)) }, ...otherIssuers];
-  await writeFile(config, serveToml(join(folder, "store"), { ISSUERS, ...values }));
+  const all = { ISSUERS, PROPAGATION_INTERVAL: "0s", ...values };
+  await writeFile(config, serveToml(join(folder, "store"), all));
   const start = (secrets: Readonly<Record<string, string>> = {}, descriptors?: number) =>
     startServe(config, kek, secrets, descriptors);
   return { folder, start };
@@ -146,10 +147,7 @@ const counter = fileURLToPath(
 
 // In the process of a test runner, Node lets go of every such session.
 test("the server keeps no session in memory that its peer has broken, in any of several ways", async () => {
-  const { folder, start } = await serveProgram({
-    PROPAGATION_INTERVAL: "0s",
-    PLAINTEXT_LISTEN: "127.0.0.1:0",
-  });
+  const { folder, start } = await serveProgram({ PLAINTEXT_LISTEN: "127.0.0.1:0" });
   const held = join(folder, "held");
   const { port, plaintextPort, send } = await start({
     NODE_OPTIONS: `--import=${counter} --disable-warning=ExperimentalWarning`,
@@ -187,7 +185,7 @@ const encoded = [
 test("a server outlives a hostile issuer, loses nothing that it answered when it is killed, and ends politely when asked", async () => {
   const hostile = await startRawServer((socket) => void socket.write(encoded));
   const table = { issuer: "https://hostile.test", cluster: "hostile", jwks_uri: hostile.url };
-  const { start } = await serveProgram({ PROPAGATION_INTERVAL: "0s" }, table);
+  const { start } = await serveProgram({}, table);
   const server = await start();
   const bundleOf = async ({ monitoringPort }: ServerProcess): Promise<string> =>
     (await fetch(`http://127.0.0.1:${monitoringPort}/bundle.pem`)).text();
@@ -215,7 +213,7 @@ test("a server outlives a hostile issuer, loses nothing that it answered when it
 const descriptors = 96;
 
 test("a server survives strangers who take every descriptor, and is ready once they have left", async () => {
-  const { start } = await serveProgram({ PROPAGATION_INTERVAL: "0s" });
+  const { start } = await serveProgram();
   const serve = await start({}, descriptors);
   const { port, monitoringPort } = serve;
   const faults = storeFaults(serve.process.stderr);
