@@ -177,14 +177,7 @@ interface ClusterBudget {
   readonly isSpent: () => boolean;
 }
 
-/** The budget of one run. */
-interface PushBudget {
-  readonly isSpent: () => boolean;
-  /** A cluster gets a share of the time, so that a slow one leaves the rest to the others. */
-  readonly forCluster: (send: SendRequest) => ClusterBudget;
-}
-
-/** The share of a run's time that one cluster may use. */
+/** The share of a run's time that one cluster may use, so that a slow one leaves the rest to the others. */
 const clusterShare = 1 / 4;
 
 /**
@@ -195,13 +188,13 @@ export function createPushBudget(
   { requests, seconds, writesAtOnce }: PushLimits,
   timeout: Timeout,
   ending: AbortSignal = new AbortController().signal,
-): PushBudget {
+) {
   const over = AbortSignal.any([ending, timeout(1000 * seconds)]);
   let left = requests;
   const isSpent = (): boolean => left <= 0 || over.aborted;
   return {
     isSpent,
-    forCluster: (send) => {
+    forCluster: (send: SendRequest): ClusterBudget => {
       const signal = AbortSignal.any([over, timeout(1000 * seconds * clusterShare)]);
       const isOver = (): boolean => isSpent() || signal.aborted;
       const sendWithin: SendRequest = async (request) => {

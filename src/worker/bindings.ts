@@ -2,10 +2,15 @@ import type { EventLog } from "../ca/issuance/event-log.ts";
 import type { Quotas } from "../ca/issuance/quotas.ts";
 import { OperationLog } from "../foundation/events.ts";
 import type { QuotaName } from "../foundation/refusal.ts";
+import type { Environment } from "./variables.ts";
 
 /** What a CA lacks on this platform, in a sentence, which docs/tutorials/worker.md repeats. */
 export const workerLimits =
   "A Worker has no trailers, a client certificate only where the zone asks for one, no timer between requests but its cron, and no files";
+
+/** Whether a binding has a member, and so is of a kind. A name that is not bound is `undefined`. */
+export const isBinding = <Kind>(binding: unknown, member: keyof Kind & string): binding is Kind =>
+  typeof binding === "object" && binding !== null && member in binding;
 
 /** The part of a rate-limit binding of Workers that a quota needs. */
 interface RateLimitBinding {
@@ -16,16 +21,22 @@ interface RateLimitBinding {
 const waitSeconds = 10;
 
 /**
- * Creates a quota from the platform's rate limit, which counts in each data centre. Without the binding, or if it
+ * Creates quotas from the platform's rate limits, which count in each data centre. Without a binding, or if it
  * fails, calls are not limited, so that the mesh goes on; both are logged.
  */
-export function boundQuota(
+export const boundQuotas = (environment: Environment, log: OperationLog): Quotas => ({
+  caller: boundQuota("caller", environment, log),
+  issuer: boundQuota("issuer", environment, log),
+});
+
+function boundQuota(
   quota: QuotaName,
-  binding: unknown,
+  environment: Environment,
   log: OperationLog,
 ): Quotas["caller"] {
-  if (!isRateLimit(binding)) {
-    const detail = `${bindingNames[quota]}: is not bound, so one ${quota} may take any number of certificates`;
+  const binding = environment[quotaBindings[quota]];
+  if (!isBinding<RateLimitBinding>(binding, "limit")) {
+    const detail = `${quotaBindings[quota]}: is not bound, so one ${quota} may take any number of certificates`;
     log.operation({ event: "configuration-warning", level: "warning", detail });
     return () => 0;
   }
@@ -40,28 +51,22 @@ export function boundQuota(
 }
 
 /** The names of the rate-limit bindings, the same as the keys of `rampart serve`. */
-export const bindingNames = { caller: "CALLER_QUOTA", issuer: "ISSUER_QUOTA" } as const;
-
-function isRateLimit(binding: unknown): binding is RateLimitBinding {
-  return typeof binding === "object" && binding !== null && "limit" in binding;
-}
-
-/** The name of the binding to a dataset of Analytics Engine. */
-export const callCountsBinding = "CALL_COUNTS";
+const quotaBindings = { caller: "CALLER_QUOTA", issuer: "ISSUER_QUOTA" } as const;
 
 /** The part of a dataset that the counters use. Writing is buffered: it neither waits nor returns anything. */
 type Dataset = Pick<AnalyticsEngineDataset, "writeDataPoint">;
 
 /**
- * Wraps a log so that each event also writes a data point, if the binding exists. A point has no identity and nothing
- * that a caller chooses. That of a call has the cluster of the authenticated caller, the outcome, the reason, the rules
- * with their effects, and the duration; that of an operation event its level and name. It never makes a call fail.
+ * Wraps a log so that each event also writes a data point, if `CALL_COUNTS` is bound to a dataset of Analytics Engine.
+ * A point has no identity and nothing that a caller chooses. That of a call has the cluster of the authenticated caller,
+ * the outcome, the reason, the rules with their effects, and the duration; that of an operation event its level and name.
+ * It never makes a call fail.
  */
-export function countingInDataset(log: EventLog, binding: unknown): EventLog {
-  if (!isDataset(binding)) return log;
+export function countingInDataset(log: EventLog, { CALL_COUNTS }: Environment): EventLog {
+  if (!isBinding<Dataset>(CALL_COUNTS, "writeDataPoint")) return log;
   const write = (blobs: [kind: string, ...more: string[]], milliseconds = 0): void => {
     try {
-      binding.writeDataPoint({ indexes: [blobs[0]], blobs, doubles: [1, milliseconds] });
+      CALL_COUNTS.writeDataPoint({ indexes: [blobs[0]], blobs, doubles: [1, milliseconds] });
     } catch (error) {
       OperationLog.logFault(log, "counts-not-written", error);
     }
@@ -79,8 +84,4 @@ export function countingInDataset(log: EventLog, binding: unknown): EventLog {
       write(["event", event.level, event.event]);
     },
   };
-}
-
-function isDataset(binding: unknown): binding is Dataset {
-  return typeof binding === "object" && binding !== null && "writeDataPoint" in binding;
 }

@@ -9,6 +9,7 @@ import { build } from "../foundation/build.ts";
 import { scriptIntegrity, scriptPath } from "../gen/console/script-name.ts";
 import type { LogSearch } from "../status/log-search.ts";
 import { Status } from "../status/status.ts";
+import { isBinding } from "./bindings.ts";
 import type { Environment } from "./variables.ts";
 
 /** The binding of the folder with the page's script. */
@@ -71,7 +72,7 @@ export const createConsole =
 
 /** The page's script; `undefined` if it was not deployed, so that the page does not update itself. */
 function scriptIn(assets: unknown): ConsoleScript | undefined {
-  if (!isFetcher(assets)) return undefined;
+  if (!isBinding<Pick<Fetcher, "fetch">>(assets, "fetch")) return undefined;
   return {
     path: scriptPath,
     integrity: scriptIntegrity,
@@ -85,7 +86,3 @@ function scriptIn(assets: unknown): ConsoleScript | undefined {
 /** Adds `--remote` to a command, but not to `cluster enrol`, nor under `wrangler dev` (plain HTTP), whose store is local. */
 const wordsFor = (words: string, { protocol }: URL): string =>
   protocol === "https:" && !words.startsWith("cluster enrol") ? `${words} --remote` : words;
-
-function isFetcher(binding: unknown): binding is Pick<Fetcher, "fetch"> {
-  return typeof binding === "object" && binding !== null && "fetch" in binding;
-}

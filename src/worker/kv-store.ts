@@ -64,24 +64,14 @@ async function readAll(
   namespace: KvNamespace,
   keys: readonly string[],
 ): Promise<ReadonlyMap<string, string | null>> {
-  const starts = Array.from(
-    { length: Math.ceil(keys.length / valuesAtOnce) },
-    (_, i) => i * valuesAtOnce,
-  );
-  const chunks = await Promise.all(
-    starts.map((start) => namespace.get(keys.slice(start, start + valuesAtOnce), "text")),
-  );
-  return new Map(chunks.flatMap((chunk) => [...chunk]));
-}
-
-/** The store of the unnamed authorities, and the stores of the named signers. */
-interface KvStores {
-  readonly store: AuthorityStore;
-  readonly signerStore: (signer: string) => AuthorityStore;
+  const reads: ReturnType<KvNamespace["get"]>[] = [];
+  for (let i = 0; i < keys.length; i += valuesAtOnce)
+    reads.push(namespace.get(keys.slice(i, i + valuesAtOnce), "text"));
+  return new Map((await Promise.all(reads)).flatMap((chunk) => [...chunk]));
 }
 
 /** The stores of this CA and of its named signers in one KV namespace, the latter below `signers/`. */
-export const kvStores = (namespace: KvNamespace): KvStores => ({
+export const kvStores = (namespace: KvNamespace) => ({
   store: createKvStore(namespace),
-  signerStore: (signer) => createKvStore(namespace, `signers/${signer}/`),
+  signerStore: (signer: string) => createKvStore(namespace, `signers/${signer}/`),
 });

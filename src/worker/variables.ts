@@ -1,6 +1,7 @@
 import { Configuration } from "../config/configuration.ts";
 import { Secrets } from "../config/secrets.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
+import { isBinding } from "./bindings.ts";
 
 /** Variables, secrets and bindings of the Worker, unchecked. */
 export type Environment = Readonly<Record<string, unknown>>;
@@ -28,7 +29,8 @@ export class StoredSecretError extends ConfigurationError {}
  */
 export async function withStoredSecrets(environment: Environment): Promise<Environment> {
   const stored = Object.entries(environment).filter(
-    (entry): entry is [string, StoredSecret] => Secrets.has(entry[0]) && isStored(entry[1]),
+    (entry): entry is [string, StoredSecret] =>
+      Secrets.has(entry[0]) && isBinding<StoredSecret>(entry[1], "get"),
   );
   if (stored.length === 0) return environment;
   const texts = stored.map(async ([name, secret]): Promise<[string, string]> => {
@@ -45,9 +47,6 @@ export async function withStoredSecrets(environment: Environment): Promise<Envir
 interface StoredSecret {
   get(): Promise<string>;
 }
-
-const isStored = (value: unknown): value is StoredSecret =>
-  typeof value === "object" && value !== null && "get" in value;
 
 const isWritten = (value: unknown): boolean => typeof value !== "object" || Array.isArray(value);
 

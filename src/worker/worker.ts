@@ -15,13 +15,7 @@ import type { Bytes } from "../pki/encoding/bytes.ts";
 import { webCryptoProvider } from "../pki/web-crypto.ts";
 import { CaRoutes } from "../transport/http/routes.ts";
 import type { Peer } from "../transport/rpc/rpc.ts";
-import {
-  bindingNames,
-  boundQuota,
-  callCountsBinding,
-  countingInDataset,
-  workerLimits,
-} from "./bindings.ts";
+import { boundQuotas, countingInDataset, isBinding, workerLimits } from "./bindings.ts";
 import type { AddConsole } from "./console.ts";
 import { kvStores } from "./kv-store.ts";
 import type { OpenWorkerLog, WorkerLog } from "./log/worker-log.ts";
@@ -114,34 +108,33 @@ async function startConfigured(
   environment: Environment,
   { clock, fetchTimeoutMilliseconds, openLog, addConsole, ...context }: IsolateContext,
 ): Promise<Isolate> {
-  const log = countingInDataset(context.log, environment[callCountsBinding]);
+  const log = countingInDataset(context.log, environment);
   const configuration = Configuration.parse(variablesOf(environment));
   const { AUTHORITIES } = environment;
-  if (!isKvNamespace(AUTHORITIES)) {
+  if (!isBinding<KVNamespace>(AUTHORITIES, "getWithMetadata")) {
     throw new ConfigurationError(["AUTHORITIES: is required, as a KV namespace binding"]);
   }
   log.operation({ event: "platform-limits", level: "info", detail: workerLimits });
   for (const detail of configuration.warnings) {
     log.operation({ event: "configuration-warning", level: "warning", detail });
   }
-  const cryptoProvider = webCryptoProvider;
   const fetching = { fetchTrusting, fetchTimeoutMilliseconds };
-  const quotas = {
-    caller: boundQuota("caller", environment[bindingNames.caller], log),
-    issuer: boundQuota("issuer", environment[bindingNames.issuer], log),
-  };
-  const logs = logOf(configuration.log, environment, openLog);
-  const { inBackground, openKeyCustody } = context;
-  const keyCustody = openKeyCustody?.(configuration, {
-    fetch: fetchTrusting(undefined),
+  const composition = await Composition.compose(configuration, {
+    ...kvStores(AUTHORITIES),
+    cryptoProvider: webCryptoProvider,
+    log,
     clock,
-    monotonic: () => performance.now(),
-    random: Math.random,
+    fetching,
+    quotas: boundQuotas(environment, log),
+    ...logOf(configuration.log, environment, openLog),
+    keyCustody: context.openKeyCustody?.(configuration, {
+      fetch: fetchTrusting(undefined),
+      clock,
+      monotonic: () => performance.now(),
+      random: Math.random,
+    }),
+    inBackground: context.inBackground,
   });
-  const keys = { keyCustody, inBackground };
-  const parts = { ...kvStores(AUTHORITIES), cryptoProvider, log, clock, fetching, quotas };
-  const platform = { ...parts, ...logs, ...keys };
-  const composition = await Composition.compose(configuration, platform);
   const { certificateAuthority, mint, signerMints } = composition;
   const { roots, crls, deliver } = createPushes(configuration, certificateAuthority, fetching, {
     limits: pushLimits,
@@ -201,10 +194,6 @@ function startMisconfigured(error: ConfigurationError, { log }: IsolateContext):
   };
   const isPassing = error instanceof StoredSecretError;
   return { app: CaRoutes.misconfigured(error.faults), runCron, isPassing };
-}
-
-function isKvNamespace(binding: unknown): binding is KVNamespace {
-  return typeof binding === "object" && binding !== null && "getWithMetadata" in binding;
 }
 
 /** The fields of `cf.tls_client_auth` that are used (Cloudflare's field reference; docs/explanation/platform.md). */

@@ -8,6 +8,7 @@ import { waitFor } from "../../foundation/pause.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { AppendResult, NamedEntry } from "../../tlog/sequencer/sequencer.ts";
 import { PublishedLog } from "../../transport/http/log-routes.ts";
+import { isBinding } from "../bindings.ts";
 import type { ShardState } from "./log-shard.ts";
 import { type Bucket, bucketBinding, bucketObjects, isBucket } from "./log-storage.ts";
 
@@ -56,7 +57,7 @@ export function openLogWithin(
   environment: Readonly<Record<string, unknown>>,
 ): WorkerLog {
   const { [shardBinding]: namespace, [bucketBinding]: bucket } = environment;
-  if (!isNamespace(namespace) || !isBucket(bucket)) {
+  if (!isBinding<ShardNamespace>(namespace, "getByName") || !isBucket(bucket)) {
     throw new ConfigurationError([
       `LOG_ORIGIN: needs the bindings ${shardBinding} and ${bucketBinding}`,
     ]);
@@ -172,8 +173,4 @@ async function withinTime<Answer>(answer: Promise<Answer>, milliseconds: number)
   const inTime = await waitFor(answer, milliseconds);
   if (inTime === undefined) throw new Error("the shard is too slow");
   return inTime;
-}
-
-function isNamespace(binding: unknown): binding is ShardNamespace {
-  return typeof binding === "object" && binding !== null && "getByName" in binding;
 }

@@ -120,12 +120,13 @@ function writtenPoints(): DatabaseSync {
     `CREATE TABLE rampart (index1, ${blobs.join(", ")}, double1, double2, _sample_interval)`,
   );
   const insert = database.prepare(`INSERT INTO rampart VALUES (${Array(12).fill("?").join(", ")})`);
-  const log = countingInDataset(createEventRecorder(), {
+  const dataset = {
     writeDataPoint: ({ indexes, blobs: texts, doubles }: Point) => {
       const all = blobs.map((_, i) => texts[i] ?? "");
       insert.run(...indexes, ...all, ...doubles, 2);
     },
-  });
+  };
+  const log = countingInDataset(createEventRecorder(), { CALL_COUNTS: dataset });
   const event = "create-certificate";
   const call = { event, requestId: "r", durationMilliseconds: 3 } as const;
   log.audit({ ...call, outcome: "issued", cluster: "a", policy: "p", rule: "r1", effect: "same" });
