@@ -135,22 +135,23 @@ export class ClusterPush implements PushReport {
 
   /** Logs an outcome, unless nothing has changed in the cluster. */
   #log(outcome: PushOutcome, before: PushOutcome | undefined): void {
-    const { log, content } = this.#parts;
+    const { name } = this.#parts.content;
+    const { operation } = this.#parts.log;
     const { cluster, sequence, namespaces, delivered, written, fault } = outcome;
     const evidence = { cluster, sequence, namespaces, delivered, written };
     if (fault !== undefined) {
-      const event = `${content.name}-not-delivered` as const;
-      log.operation({ event, level: "warning", detail: fault, ...evidence });
+      operation({ event: `${name}-not-delivered`, level: "warning", detail: fault, ...evidence });
     } else if (written > 0 || before?.sequence !== sequence || before.fault !== undefined) {
-      const detail = `every namespace has the ${content.name === "roots" ? "trust bundle" : "CRLs"}`;
-      log.operation({ event: `${content.name}-delivered`, level: "info", detail, ...evidence });
+      const detail = `every namespace has the ${name === "roots" ? "trust bundle" : "CRLs"}`;
+      operation({ event: `${name}-delivered`, level: "info", detail, ...evidence });
     }
   }
 
   #logUnreached(queue: readonly RootTarget[]): void {
+    const { name } = this.#parts.content;
     const names = queue.slice(0, namedUnreached).map(({ cluster }) => cluster);
     this.#parts.log.operation({
-      event: `${this.#parts.content.name}-not-reached`,
+      event: `${name}-not-reached`,
       level: "warning",
       detail: `its budget is spent; the next run begins with them: ${names.join(", ")}`,
       clusters: queue.length,

@@ -2,15 +2,11 @@ import type { EventLog } from "../ca/issuance/event-log.ts";
 import type { Quotas } from "../ca/issuance/quotas.ts";
 import { OperationLog } from "../foundation/events.ts";
 import type { QuotaName } from "../foundation/refusal.ts";
-import type { Environment } from "./variables.ts";
+import { type Environment, isBinding } from "./variables.ts";
 
 /** What a CA lacks on this platform, in a sentence, which docs/tutorials/worker.md repeats. */
 export const workerLimits =
   "A Worker has no trailers, a client certificate only where the zone asks for one, no timer between requests but its cron, and no files";
-
-/** Whether a binding has a member, and so is of a kind. A name that is not bound is `undefined`. */
-export const isBinding = <Kind>(binding: unknown, member: keyof Kind & string): binding is Kind =>
-  typeof binding === "object" && binding !== null && member in binding;
 
 /** The part of a rate-limit binding of Workers that a quota needs. */
 interface RateLimitBinding {

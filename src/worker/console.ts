@@ -9,8 +9,7 @@ import { build } from "../foundation/build.ts";
 import { scriptIntegrity, scriptPath } from "../gen/console/script-name.ts";
 import type { LogSearch } from "../status/log-search.ts";
 import { Status } from "../status/status.ts";
-import { isBinding } from "./bindings.ts";
-import type { Environment } from "./variables.ts";
+import { type Environment, isBinding } from "./variables.ts";
 
 /** The binding of the folder with the page's script. */
 const assetsBinding = "CONSOLE_ASSETS";

@@ -1,10 +1,13 @@
 import { Configuration } from "../config/configuration.ts";
 import { Secrets } from "../config/secrets.ts";
 import { ConfigurationError } from "../foundation/errors.ts";
-import { isBinding } from "./bindings.ts";
 
 /** Variables, secrets and bindings of the Worker, unchecked. */
 export type Environment = Readonly<Record<string, unknown>>;
+
+/** Whether a binding has a member, and so is of a kind. A name that is not bound is `undefined`. */
+export const isBinding = <Kind>(binding: unknown, member: keyof Kind & string): binding is Kind =>
+  typeof binding === "object" && binding !== null && member in binding;
 
 /**
  * The configuration keys of an environment, unchecked: known keys with any value, and any other text or list under an

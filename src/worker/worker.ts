@@ -15,12 +15,13 @@ import type { Bytes } from "../pki/encoding/bytes.ts";
 import { webCryptoProvider } from "../pki/web-crypto.ts";
 import { CaRoutes } from "../transport/http/routes.ts";
 import type { Peer } from "../transport/rpc/rpc.ts";
-import { boundQuotas, countingInDataset, isBinding, workerLimits } from "./bindings.ts";
+import { boundQuotas, countingInDataset, workerLimits } from "./bindings.ts";
 import type { AddConsole } from "./console.ts";
 import { kvStores } from "./kv-store.ts";
 import type { OpenWorkerLog, WorkerLog } from "./log/worker-log.ts";
 import {
   type Environment,
+  isBinding,
   StoredSecretError,
   variablesOf,
   type Worker,

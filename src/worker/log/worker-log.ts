@@ -8,7 +8,7 @@ import { waitFor } from "../../foundation/pause.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { AppendResult, NamedEntry } from "../../tlog/sequencer/sequencer.ts";
 import { PublishedLog } from "../../transport/http/log-routes.ts";
-import { isBinding } from "../bindings.ts";
+import { isBinding } from "../variables.ts";
 import type { ShardState } from "./log-shard.ts";
 import { type Bucket, bucketBinding, bucketObjects, isBucket } from "./log-storage.ts";
 
