@@ -21,10 +21,7 @@ export const Authorities = {
   /** The longest time between two reads of a store that loads. */
   longestRefreshSeconds: 60,
 
-  /**
-   * Creates the cached view of the stored authorities. It reads nothing from the store before the view is first asked
-   * for.
-   */
+  /** Creates the cached view of the stored authorities. It reads nothing before the view is first asked for. */
   create(configuration: AuthoritiesConfiguration): Authorities {
     return new LoadedAuthorities(configuration);
   },
@@ -199,11 +196,8 @@ const assembled = (records: CachedRecords, policy: StorePolicy): OpenedStore =>
 
 function unreachable(fault: unknown): CaError {
   const why = fault === undefined ? "" : FetchError.whyOf(fault);
-  return new CaError(
-    { reason: "store-unreachable" },
-    `the store of authorities cannot be read${why}`,
-    fault,
-  );
+  const detail = `the store of authorities cannot be read${why}`;
+  return new CaError({ reason: "store-unreachable" }, detail, fault);
 }
 
 function isWithin(now: Date, { validFrom, validUntil }: AuthorityView): boolean {

@@ -2,8 +2,6 @@ import type { Readiness } from "../foundation/events.ts";
 import type { AuthorityView } from "./authority-view.ts";
 import type { IssuanceLog } from "./issuance/issuance-log.ts";
 
-const openPort: Readiness = { ready: true, reasons: [] };
-
 /** The sources of reasons why a CA is not ready, apart from its authorities. */
 export interface Hindrances {
   /** Absent where nothing is logged. */
@@ -25,14 +23,14 @@ export interface Hindrances {
  */
 export async function readinessIn(
   view: AuthorityView | undefined,
-  { issuanceLog: log, keyFault, kekFault, storeFault, port = () => openPort }: Hindrances,
+  { issuanceLog: log, keyFault, kekFault, storeFault, port }: Hindrances,
   now: Date,
 ): Promise<Readiness> {
   await log?.look?.(now);
   const isLogged = log?.mode !== "required" || log.refusal() === undefined;
   const signs = view?.issuer !== undefined && view.trustBundle.roots.length > 0;
   const withoutKeys = await keyFault?.(now);
-  const { ready: isOpen, reasons: ofPort } = port();
+  const { ready: isOpen, reasons: ofPort } = port?.() ?? { ready: true, reasons: [] };
   const reasons = [
     ...ofPort,
     ...(log?.troubles() ?? []),

@@ -5,15 +5,7 @@ import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
 import { SignatureAlgorithm } from "../pki/signature-algorithm.ts";
 import { AuthorityStore, type StoredRecord } from "./authority-store.ts";
-import {
-  type Custodian,
-  type Kek,
-  openKey,
-  refuseSeal,
-  sealingKek,
-  sealKey,
-  sealParameters,
-} from "./kek.ts";
+import { type Custodian, openKey, refuseSeal, sealingKek, sealKey, sealParameters } from "./kek.ts";
 import {
   Fields,
   parseRecordJson,
@@ -90,11 +82,7 @@ export const AuthorityRecord = {
     return SigningAuthority.open(authority, signingKey);
   },
 
-  /**
-   * Opens a record with a key that can be exported, for a backup.
-   *
-   * @throws RecordError as {@link AuthorityRecord.open}.
-   */
+  /** Opens a record with a key that can be exported, for a backup. @throws RecordError as {@link AuthorityRecord.open}. */
   async openExtractable(stored: StoredRecord, custodian: Custodian): Promise<NewAuthority> {
     const { record, kek } = parseStored(stored, custodian);
     const authority = await readAuthority(record);
@@ -117,10 +105,7 @@ export const AuthorityRecord = {
   },
 };
 
-/**
- * The content that the seal binds: the purpose, the version, and every field in the clear. Records that differ in one of these have
- * different contents.
- */
+/** What a seal binds: the purpose, the version and every field in the clear. Records that differ in one differ in this. */
 export const boundTo = (head: AuthorityRecordHead): unknown => [
   "rampart authority key",
   recordVersion,
@@ -131,11 +116,7 @@ export const boundTo = (head: AuthorityRecordHead): unknown => [
 export const formatAuthorityRecord = (record: AuthorityRecord): string =>
   JSON.stringify(Fields.encode(recordFields, { version: recordVersion, ...record }));
 
-/**
- * Parses the record of an authority. It does not open the seal.
- *
- * @throws RecordError `form` or `version`.
- */
+/** Parses the record of an authority. It does not open the seal. @throws RecordError `form` or `version`. */
 export function parseAuthorityRecord(value: string): AuthorityRecord {
   const json =
     value.length <= AuthorityStore.maximumRecordOctets ? parseRecordJson(value) : undefined;
@@ -153,10 +134,7 @@ export function parseAuthorityRecord(value: string): AuthorityRecord {
   throw new RecordError("form", "not spelled as it was sealed");
 }
 
-function parseStored(
-  stored: StoredRecord,
-  custodian: Custodian,
-): { readonly record: AuthorityRecord; readonly kek: Kek } {
+function parseStored(stored: StoredRecord, custodian: Custodian) {
   const record = parseAuthorityRecord(stored.value);
   return { record, kek: sealingKek(record, stored, custodian) };
 }

@@ -15,9 +15,7 @@ export interface Kek {
 /** Every KEK that may open a record. The first one seals. */
 export type KekRing = readonly [Kek, ...Kek[]];
 
-/**
- * The trust domain and the KEKs by which records are sealed and opened. A record of another trust domain does not open.
- */
+/** The trust domain and the KEKs by which records are sealed and opened. A record of another one does not open. */
 export interface Custodian {
   readonly trustDomain: string;
   readonly keks: KekRing;

@@ -162,10 +162,7 @@ export async function issueCertificate(
   return [Pem.format("CERTIFICATE", leaf.der), ...view.chainPem];
 }
 
-/**
- * Notes the product in the audit event. It is called before the policy decides, so that a refusal says what was
- * requested, and again afterwards.
- */
+/** Notes the product before the policy decides, so that a refusal says what was requested, and again afterwards. */
 function noteProduct(audit: AuditEvent, product: CertificateProduct): void {
   const signer = signerNameOf(product);
   if (signer !== undefined) audit.signer = signer;
@@ -190,10 +187,8 @@ export async function requireUndenied(
 /** Refuses to sign for a caller that has hung up or is out of time. @throws CaError `request-abandoned`. */
 export function requireWaitingCaller(signal: AbortSignal): void {
   if (!signal.aborted) return;
-  throw new CaError(
-    { reason: "request-abandoned" },
-    "the caller is gone, or its deadline has passed",
-  );
+  const detail = "the caller is gone, or its deadline has passed";
+  throw new CaError({ reason: "request-abandoned" }, detail);
 }
 
 /**
@@ -260,10 +255,7 @@ function requireIssuer({ issuer, reasons }: AuthorityView): OpenAuthority {
   throw new CaError({ reason: "no-signing-authority", why }, why);
 }
 
-/**
- * The requested lifetime. A subordinate CA may request any, which is clamped to the time for which this CA can
- * publish its root.
- */
+/** The requested lifetime. That of a subordinate CA is clamped to the time for which this CA can publish its root. */
 function requestedSecondsOf(
   { kind }: CertificateProduct,
   { requestedSeconds }: CertificateRequest,

@@ -9,10 +9,7 @@ import type { Authorities } from "../authorities.ts";
 import { CertSigner, maximumServingNames } from "./signer-names.ts";
 import type { NamedSigner } from "./signers.ts";
 
-/**
- * What a caller gets. The kind alone decides the profile, with its lint, the lifetimes, and what the audit trail and the
- * log say of the product.
- */
+/** What a caller gets. The kind alone decides the profile, its lint, the lifetimes, and what audit trail and log say. */
 export type Product = CertificateProduct | TokenProduct;
 
 /** A JWT-SVID, signed by a key for tokens. */
@@ -77,15 +74,13 @@ export function orderFor(
     if (dnsNames) return { authorities, product: { kind: "serving", dnsNames } };
   }
   if (name === CertSigner.intermediate) {
-    const rights = intermediateRights(caller, spiffeId !== caller.spiffeId);
+    const rights = intermediateRights(caller, spiffeId);
     return { authorities, product: { kind: "intermediate", rights } };
   }
   const signer = signers.get(name);
   if (!signer) {
-    throw new CaError(
-      { reason: "signer-unknown" },
-      "no signer of the requested name is configured",
-    );
+    const detail = "no signer of the requested name is configured";
+    throw new CaError({ reason: "signer-unknown" }, detail);
   }
   const account = SpiffeId.parseWorkload(spiffeId)?.account;
   if (account && signer.mayUse(caller, account)) {
@@ -122,24 +117,18 @@ function namesWithin({ mayName }: ClusterSigner, requested: readonly string[]): 
   const names = [...new Set(requested)];
   const areWithin = names.every((name) => DnsName.is(name) && mayName(name));
   if (areWithin && names.length > 0 && names.length <= maximumServingNames) return names;
-  throw new CaError(
-    { reason: "dns-name-denied" },
-    "the caller may not have a serving certificate with the DNS names that it requests",
-  );
+  const detail =
+    "the caller may not have a serving certificate with the DNS names that it requests";
+  throw new CaError({ reason: "dns-name-denied" }, detail);
 }
 
 /**
- * What a caller's intermediate may be, by the table of its issuer. Nothing else decides, and of the
- * CSR only the key is used.
- *
- * @param isImpersonating Whether the caller names another identity than its own. Such a caller gets no intermediate.
- * @throws CaError `signer-denied`
+ * What a caller's intermediate may be, by the table of its issuer. Nothing else decides, and of the CSR only the key is
+ * used. A caller that names another identity than its own gets none. @throws CaError `signer-denied`
  */
-function intermediateRights(
-  { issuer, account }: Caller,
-  isImpersonating: boolean,
-): IntermediateRights {
-  const rights = isImpersonating ? undefined : issuer?.intermediateRights?.(account);
+function intermediateRights(caller: Caller, requested: SpiffeId): IntermediateRights {
+  const { issuer, account, spiffeId } = caller;
+  const rights = requested === spiffeId ? issuer?.intermediateRights?.(account) : undefined;
   if (rights) return rights;
   throw new CaError({ reason: "signer-denied" }, "the caller may not have an intermediate");
 }

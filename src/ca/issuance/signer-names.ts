@@ -1,11 +1,5 @@
 /** The values of `CertSigner` that ask for another product instead of naming a signer. */
-export const CertSigner = {
-  /** The `CertSigner` of a request for a serving certificate. */
-  serving: "serving" as const,
-
-  /** The `CertSigner` of a request for an intermediate CA. */
-  intermediate: "intermediate" as const,
-};
+export const CertSigner = { serving: "serving", intermediate: "intermediate" } as const;
 
 /** The most DNS names of a serving certificate: as many as a table may give to a gateway. */
 export const maximumServingNames = 32;

@@ -43,11 +43,8 @@ export async function askUpstream(
     const { extractablePrivateKey } = request;
     // The upstream CA may publish more roots than the one above the intermediate, such as its next one.
     const otherRoots = verified.additionalRoots;
-    return await NewIntermediate.install(
-      mint,
-      { verified, extractablePrivateKey, otherRoots },
-      now,
-    );
+    const intermediate = { verified, extractablePrivateKey, otherRoots };
+    return await NewIntermediate.install(mint, intermediate, now);
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     throw new UpstreamError(`the CA upstream gave no usable intermediate: ${error.message}`);

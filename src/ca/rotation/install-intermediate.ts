@@ -43,24 +43,17 @@ export const NewIntermediate = {
     const store = await OpenedStore.open(await mint.store.load(), mint);
     requireNewKey(store, verified);
     const schedule = scheduleFor(mint, store, verified, now);
-    const [own] = verified.certificates.roots;
-    const roots = [...(own ? [own] : []), ...otherRoots].slice(
-      0,
-      VerifiedAuthority.maximumCertificates,
-    );
+    const all = [...verified.certificates.roots, ...otherRoots];
+    const roots = all.slice(0, VerifiedAuthority.maximumCertificates);
     const authority = await SigningAuthority.create({ ...verified.certificates, roots }, schedule);
     if (mint.crl && !UnsignedCrl.maySign(authority)) {
       throw new OperatorError(
         'the key usage of the intermediate lacks cRLSign: have it certified with that, or set CRL = "off"',
       );
     }
+    const created = { authority, extractablePrivateKey };
     const detail = "an intermediate of another CA is in the store";
-    await addAuthority(
-      mint,
-      { authority, extractablePrivateKey },
-      "intermediate-installed",
-      detail,
-    );
+    await addAuthority(mint, created, "intermediate-installed", detail);
     return authority;
   },
 };
