@@ -91,9 +91,7 @@ export const SubjectPublicKey = {
    * WebCrypto is not used: hashing two blocks here takes less time than its promise.
    */
   keyIdentifier({ keyOctets }: SubjectPublicKey): Bytes {
-    // A copied initial state saves the buffers that a new hash would allocate for each key.
-    emptyHash._cloneInto(hash).update(keyOctets).digestInto(digest);
-    return digest.slice(0, 20);
+    return sha256(keyOctets).slice(0, 20);
   },
 
   /**
@@ -169,7 +167,3 @@ const isOdd = (integer: Bytes): boolean => ((integer.at(-1) ?? 0) & 1) === 1;
 /** The number of significant bits of a big-endian integer without leading zeros. */
 export const bitLength = (integer: Bytes): number =>
   integer.length * 8 - Math.clz32(integer[0] ?? 0) + 24;
-
-const emptyHash = sha256.create();
-const hash = sha256.create();
-const digest = new Uint8Array(32);
