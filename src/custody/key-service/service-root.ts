@@ -9,7 +9,7 @@ import { isSignedByKey } from "../../pki/x509/certificate-signature.ts";
 import { CertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
 import { Intermediate } from "../../pki/x509/intermediate.ts";
 import { CertificateSigner } from "../../pki/x509/leaf/certificate-signer.ts";
-import { organizationName } from "../../pki/x509/leaf/to-be-signed.ts";
+import { authorityName } from "../../pki/x509/leaf/to-be-signed.ts";
 import type { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import { addSeconds, earlier, Validity, wholeSeconds } from "../../pki/x509/validity.ts";
 import { firstOf, KeyServiceError, type ServiceKey } from "./key-service.ts";
@@ -116,7 +116,7 @@ async function renewedIfDue(
 ): Promise<CaCertificate> {
   const { subject, validity } = root.toBeSigned;
   const isOwn =
-    CaCertificate.isSelfIssued(root) && Bytes.equal(subject, organizationName(trustDomain));
+    CaCertificate.isSelfIssued(root) && Bytes.equal(subject, authorityName(trustDomain));
   if (!isOwn || !isRenewalDue(validity, lifetimeSeconds, now)) return root;
   const own = { trustDomain, lifetimeSeconds: lifeOf(validity), now };
   return CaCertificate.parse(await rootFor(keys, root.publicKey, own), "the renewed root");

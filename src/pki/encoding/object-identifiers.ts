@@ -5,6 +5,7 @@ const oid = (hex: string): Bytes =>
 
 /** Object identifiers as whole DER elements (RFC 5280 §4.2, §5.2, §5.3 and Appendix A). */
 export const Oid = {
+  commonName: oid("550403"),
   organizationName: oid("55040a"),
   subjectKeyIdentifier: oid("551d0e"),
   keyUsage: oid("551d0f"),

@@ -5,7 +5,7 @@ import { Oid } from "../encoding/object-identifiers.ts";
 import { SpiffeId, type TrustDomain } from "../spiffe-id.ts";
 import { certificateAndCrlSigning, extension, subjectAltUri } from "./certificate-extensions.ts";
 import { type CertificateSigner, issue, type Leaf } from "./leaf/certificate-signer.ts";
-import { certificateToBeSigned, subjectKeyIdentifier } from "./leaf/to-be-signed.ts";
+import { authorityName, certificateToBeSigned, subjectKeyIdentifier } from "./leaf/to-be-signed.ts";
 import type { SubjectPublicKey } from "./subject-public-key.ts";
 import type { Validity } from "./validity.ts";
 
@@ -64,27 +64,17 @@ export const Intermediate = {
   },
 };
 
-const commonName = Hex.parseLiteral("0603550403");
-
 /** The subject of an intermediate: the trust domain as its organization, and its name. */
-export function intermediateSubject(trustDomain: TrustDomain, id: string): Bytes {
-  const attribute = (oid: Bytes, text: string): Bytes =>
-    derElement(Tag.set, derSequence(oid, derElement(Tag.utf8String, derText(text))));
-  return derSequence(
-    attribute(Oid.organizationName, trustDomain.slice(0, 64)),
-    attribute(commonName, Intermediate.nameOf(trustDomain, id)),
-  );
-}
+export const intermediateSubject = (trustDomain: TrustDomain, id: string): Bytes =>
+  authorityName(trustDomain, Intermediate.nameOf(trustDomain, id));
 
 /**
  * The value of the extension BasicConstraints of a CA (RFC 5280 §4.2.1.9), without the Extension around it.
  *
  * @param pathLength From 0 to 127.
  */
-export function basicConstraints(pathLength: number): Bytes {
-  const length = derElement(Tag.integer, Uint8Array.of(pathLength));
-  return derSequence(derTrue, length);
-}
+export const basicConstraints = (pathLength: number): Bytes =>
+  derSequence(derTrue, derElement(Tag.integer, Uint8Array.of(pathLength)));
 
 /** NameConstraints that permit URIs of one host (RFC 5280 §4.2.1.10). */
 function onlyHost(host: string): Bytes {

@@ -186,7 +186,7 @@ export interface AuthorityFields extends IssuedFields {
  */
 export function authorityToBeSigned(fields: AuthorityFields): Bytes {
   const { signatureAlgorithm, keyIdentifier, trustDomain } = fields;
-  const name = organizationName(trustDomain);
+  const name = authorityName(trustDomain);
   return certificateToBeSigned(
     { signatureAlgorithm, name },
     { ...fields, name },
@@ -221,10 +221,13 @@ export function certificateToBeSigned(
 }
 
 /**
- * The Name `O=<trust domain>`, cut to the 64 characters that RFC 5280 Appendix A allows (ub-organization-name). The cut is
- * harmless: no identity is read from it.
+ * The Name `O=<trust domain>`, and perhaps a common name. The trust domain is cut to the 64 characters that RFC 5280
+ * Appendix A allows (ub-organization-name). The cut is harmless: no identity is read from it.
  */
-export function organizationName(trustDomain: TrustDomain): Bytes {
-  const value = derElement(Tag.utf8String, derText(trustDomain.slice(0, 64)));
-  return derSequence(derElement(Tag.set, derSequence(Oid.organizationName, value)));
+export function authorityName(trustDomain: TrustDomain, commonName?: string): Bytes {
+  const attribute = (type: Bytes, text: string): Bytes =>
+    derElement(Tag.set, derSequence(type, derElement(Tag.utf8String, derText(text))));
+  const organization = attribute(Oid.organizationName, trustDomain.slice(0, 64));
+  if (commonName === undefined) return derSequence(organization);
+  return derSequence(organization, attribute(Oid.commonName, commonName));
 }
