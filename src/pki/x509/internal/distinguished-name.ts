@@ -11,15 +11,13 @@ const texts: readonly number[] = [Tag.utf8String, Tag.printableString, 0x12, 0x1
  * @throws DerError
  */
 export function requireDistinguishedName(der: Bytes): void {
-  const name = new DerReader(der).enter(Tag.sequence);
-  while (!name.isDone) {
-    const relativeName = name.enter(Tag.set);
-    if (relativeName.isDone) throw new DerError("a name with an empty part");
-    while (!relativeName.isDone) requireAttribute(relativeName.enter(Tag.sequence));
+  for (const attributes of relativeNamesIn(der)) {
+    if (attributes.length === 0) throw new DerError("a name with an empty part");
+    for (const attribute of attributes) requireText(attribute);
   }
 }
 
-function requireAttribute(attribute: DerReader): void {
+function requireText(attribute: DerReader): void {
   attribute.skip(Tag.objectIdentifier);
   const [tag] = attribute.any();
   if (!texts.includes(tag)) throw new DerError("a name with an attribute that is no text");
@@ -53,23 +51,25 @@ interface Attribute {
   readonly value: Bytes;
 }
 
-/**
- * Reads a Name (RFC 5280 §4.1.2.4): its relative distinguished names in order, each with its attributes.
- * @throws DerError if it is malformed.
- */
+/** Reads a Name: its relative distinguished names in order, each with its attributes. @throws DerError if it is malformed. */
 export function attributesOf(der: Bytes): readonly (readonly Attribute[])[] {
-  const name = new DerReader(der).enter(Tag.sequence);
-  const parts: Attribute[][] = [];
-  while (!name.isDone) {
-    const relativeName = name.enter(Tag.set);
-    const attributes: Attribute[] = [];
-    while (!relativeName.isDone) {
-      const attribute = relativeName.enter(Tag.sequence);
-      const type = attribute.content(Tag.objectIdentifier);
-      const [, value] = attribute.any();
-      attributes.push({ type, value: value.rest() });
-    }
-    parts.push(attributes);
-  }
-  return parts;
+  return relativeNamesIn(der).map((attributes) => attributes.map(readAttribute));
+}
+
+function readAttribute(attribute: DerReader): Attribute {
+  const type = attribute.content(Tag.objectIdentifier);
+  const [, value] = attribute.any();
+  return { type, value: value.rest() };
+}
+
+/** The relative distinguished names of a Name (RFC 5280 §4.1.2.4), each as readers of its attributes. */
+function relativeNamesIn(der: Bytes): DerReader[][] {
+  const names = elementsOf(new DerReader(der).enter(Tag.sequence), Tag.set);
+  return names.map((name) => elementsOf(name, Tag.sequence));
+}
+
+function elementsOf(list: DerReader, tag: number): DerReader[] {
+  const elements: DerReader[] = [];
+  while (!list.isDone) elements.push(list.enter(tag));
+  return elements;
 }
