@@ -131,11 +131,14 @@ export class DerReader {
     return true;
   }
 
+  /** Whether these are all bytes that are left. The cursor stays. */
+  is(expected: Bytes): boolean {
+    return this.length === expected.length && this.isAt(expected);
+  }
+
   /** Skips the next element. @returns Whether its content is this. @throws DerError for another tag. */
   contentIs(tag: number, expected: Bytes): boolean {
-    const start = this.#contentStart(tag);
-    const content = new DerReader(this.#bytes, start, this.#position);
-    return this.#position - start === expected.length && content.isAt(expected);
+    return this.enter(tag).is(expected);
   }
 
   /** Skips the next bytes and requires them to be exactly these. */

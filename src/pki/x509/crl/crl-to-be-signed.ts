@@ -93,9 +93,7 @@ export function crlToBeSigned(
 
 function prependEntries(der: DerBuilder, revoked: readonly RevokedCertificate[]): void {
   const listEnd = der.position;
-  for (let i = revoked.length - 1; i >= 0; i--) {
-    const entry = revoked[i];
-    if (!entry) continue;
+  for (const entry of revoked.toReversed()) {
     const end = der.position;
     der.prepend(entryExtensions.get(entry.reason) ?? new Uint8Array());
     der.prependTime(entry.revokedAt);

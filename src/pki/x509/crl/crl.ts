@@ -5,19 +5,22 @@ import { Certificate, readSigned, readTime, type Signed } from "../certificate.t
 import { nextExtension } from "../certificate-extensions.ts";
 
 /** A CRL (RFC 5280 §5.1). */
-export interface Crl extends Signed {
+export interface Crl extends Signed, CrlExtensions {
   readonly der: Bytes;
   readonly issuer: Bytes;
   readonly thisUpdate: Date;
   /** `undefined` if the CRL has no nextUpdate, which RFC 5280 §5.1.2.5 requires of CAs. */
   readonly nextUpdate: Date | undefined;
-  /** The key identifier of the issuer. */
-  readonly authorityKeyIdentifier: Bytes | undefined;
-  readonly number: bigint | undefined;
-  /** Whether an unknown extension is critical: then it may be about other certificates than it seems (RFC 5280 §5.2). */
-  readonly hasUnknownCritical: boolean;
   /** A reader at the first entry. Fork it to read. `undefined` where nothing is revoked. */
   readonly entries: DerReader | undefined;
+}
+
+interface CrlExtensions {
+  /** The key identifier of the issuer. */
+  readonly authorityKeyIdentifier?: Bytes | undefined;
+  readonly number?: bigint;
+  /** Whether an unknown extension is critical: then it may be about other certificates than it seems (RFC 5280 §5.2). */
+  readonly hasUnknownCritical: boolean;
 }
 
 const version2 = Hex.parseLiteral("020101");
@@ -43,7 +46,7 @@ export const Crl = {
       thisUpdate: readTime(list),
       nextUpdate: isAtTime(list) ? readTime(list) : undefined,
       entries: list.nextIs(Tag.sequence) ? list.enter(Tag.sequence) : undefined,
-      ...(list.isDone ? noExtensions : readCrlExtensions(list)),
+      ...readCrlExtensions(list),
     };
     list.finish();
     return crl;
@@ -99,17 +102,10 @@ export const Crl = {
 const isAtTime = (list: DerReader): boolean =>
   list.nextIs(Tag.utcTime) || list.nextIs(Tag.generalizedTime);
 
-type CrlExtensions = Pick<Crl, "authorityKeyIdentifier" | "number" | "hasUnknownCritical">;
-
-const noExtensions: CrlExtensions = {
-  authorityKeyIdentifier: undefined,
-  number: undefined,
-  hasUnknownCritical: false,
-};
-
 function readCrlExtensions(list: DerReader): CrlExtensions {
+  let found: CrlExtensions = { hasUnknownCritical: false };
+  if (list.isDone) return found;
   const extensions = list.enter(Tag.contextConstructed(0)).enterLast(Tag.sequence);
-  let found = noExtensions;
   while (!extensions.isDone) {
     const { oid, isCritical, value } = nextExtension(extensions);
     if (oid.isAt(Oid.crlNumber)) found = { ...found, number: readNumber(value) };

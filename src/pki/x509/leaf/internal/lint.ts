@@ -139,7 +139,7 @@ const intermediate: readonly Rule[] = [
     "RFC 5280 §4.2.1.10 the name constraints that were decided, critical",
     ({ extensions: { nameConstraints: found } }, { nameConstraints }) =>
       nameConstraints === undefined ||
-      (found?.isCritical === true && hasExactly(found, nameConstraints)),
+      (found?.isCritical === true && found.value.is(nameConstraints)),
   ],
   [
     "X509-SVID §3.2 the SPIFFE ID of a trust domain, without a path",
@@ -210,7 +210,7 @@ function keepsEncipherment(c: Linted, intent: Intent): boolean {
 
 function hasExtendedKeyUsage({ extensions }: Linted, purposes: Bytes): boolean {
   const extension = extensions.extKeyUsage;
-  return extension?.isCritical === false && hasExactly(extension, purposes);
+  return extension?.isCritical === false && extension.value.is(purposes);
 }
 
 // The linter repeats the writer's constants, because comparing the writer with itself would find nothing.
@@ -220,12 +220,7 @@ const certificateAuthority = Hex.parseLiteral("30030101ff");
 const emptySequence = Hex.parseLiteral("3000");
 
 function hasBasicConstraints({ extensions }: Linted, value: Bytes): boolean {
-  const extension = extensions.basicConstraints;
-  return extension !== undefined && hasExactly(extension, value);
-}
-
-function hasExactly({ value }: Extension, expected: Bytes): boolean {
-  return value.length === expected.length && value.isAt(expected);
+  return extensions.basicConstraints?.value.is(value) === true;
 }
 
 function isCritical(c: Linted, name: ExtensionName): boolean {
