@@ -1,7 +1,7 @@
 import { DnsName } from "../foundation/addresses.ts";
 import { rejectCredential } from "../foundation/errors.ts";
+import type { Members } from "../foundation/json.ts";
 import { type Bytes, Hex } from "../pki/encoding/bytes.ts";
-import type { JsonObject } from "../pki/jose/json-web-signature.ts";
 import { RegisteredClaims } from "../pki/jose/registered-claims.ts";
 import { ServiceAccount } from "../pki/spiffe-id.ts";
 import { IdentityProof } from "../pki/x509/leaf/identity-proof.ts";
@@ -251,12 +251,12 @@ function labelOf(path: ClaimPath, value: Value): string {
 }
 
 /** The JSON value at a path; `undefined` if it is missing. */
-function memberAt(claims: JsonObject, path: ClaimPath): unknown {
+function memberAt(claims: Members, path: ClaimPath): unknown {
   let value: unknown = claims;
   for (const name of path) {
     if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
     if (!Object.hasOwn(value, name)) return undefined;
-    value = (value as JsonObject)[name];
+    value = (value as Members)[name];
   }
   return value;
 }
@@ -279,14 +279,14 @@ function textOf(value: unknown): string | undefined {
  * Requires a token for this CA alone: one for two receivers could be sent here by the other receiver.
  * @throws CaError `credential-rejected` (`audience`)
  */
-function requireOwnAudience(claims: JsonObject, accepted: readonly string[]): void {
+function requireOwnAudience(claims: Members, accepted: readonly string[]): void {
   const [audience = "", ...others] = RegisteredClaims.audiences(claims);
   if (others.length === 0 && accepted.includes(audience)) return;
   throw rejectCredential("audience", "the token is not meant for this CA alone");
 }
 
 /** @throws CaError `credential-rejected` (`form`, `time`) */
-function requireAge({ name, maximumAgeSeconds }: Compiled, { iat }: JsonObject, now: Date): void {
+function requireAge({ name, maximumAgeSeconds }: Compiled, { iat }: Members, now: Date): void {
   if (maximumAgeSeconds === undefined) return;
   if (typeof iat !== "number") throw rejectCredential("form", `${name} demands an iat`);
   if (now.getTime() / 1000 <= iat + maximumAgeSeconds) return;
@@ -301,7 +301,7 @@ const maximumRecordedOctets = 256;
  *
  * @throws CaError `credential-rejected` (`form`) for an object, a fraction, and a claim of more than 256 octets.
  */
-function recordOf(recorded: readonly ClaimPath[], claims: JsonObject): RecordedClaims {
+function recordOf(recorded: readonly ClaimPath[], claims: Members): RecordedClaims {
   const entries = recorded.flatMap((path): [string, string | readonly string[]][] => {
     const member = memberAt(claims, path) ?? [];
     const name = claimPathText(path);

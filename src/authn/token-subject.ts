@@ -1,5 +1,5 @@
+import type { Members } from "../foundation/json.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
-import type { JsonObject } from "../pki/jose/json-web-signature.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 
 /** The names that lead to a claim: one for a claim itself, more for a member of an object in it. */
@@ -62,7 +62,7 @@ export interface MappedSubject {
 /** Maps the claims of an issuer's tokens to accounts, by a compiled table of `subjects`. */
 export interface SubjectMapping {
   /** @throws CaError `credential-rejected` (`form`, `time`, `audience`, `subject`). */
-  readonly map: (claims: JsonObject, audiences: readonly string[], now: Date) => MappedSubject;
+  readonly map: (claims: Members, audiences: readonly string[], now: Date) => MappedSubject;
   /** Whether the table has the entry with this digest, unchanged. */
   readonly hasEntry: (entryDigest: Bytes) => boolean;
 }

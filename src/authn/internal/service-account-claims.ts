@@ -1,6 +1,6 @@
 import { rejectCredential } from "../../foundation/errors.ts";
+import type { Members } from "../../foundation/json.ts";
 import type { BoundAccount, BoundNode, BoundObject } from "../../kubernetes/pods.ts";
-import type { JsonObject } from "../../pki/jose/json-web-signature.ts";
 import { RegisteredClaims } from "../../pki/jose/registered-claims.ts";
 import { ServiceAccount } from "../../pki/spiffe-id.ts";
 
@@ -10,7 +10,7 @@ import { ServiceAccount } from "../../pki/spiffe-id.ts";
  * @throws CaError `credential-rejected` (`form`, `time`, `audience`, `subject`).
  */
 export function parseServiceAccountClaims(
-  claims: JsonObject,
+  claims: Members,
   audiences: readonly string[],
   now: Date,
 ): BoundAccount {
@@ -59,7 +59,7 @@ function readNode(value: unknown): BoundNode {
   return uid === undefined && RegisteredClaims.isText(name) ? { name } : readBoundObject(value);
 }
 
-function readObject(value: unknown): JsonObject {
-  if (typeof value === "object" && value !== null) return value as JsonObject;
+function readObject(value: unknown): Members {
+  if (typeof value === "object" && value !== null) return value as Members;
   throw rejectCredential("form", "the kubernetes.io claims are no object");
 }

@@ -3,14 +3,11 @@ import { CompactSign } from "jose/jws/compact/sign";
 import { compactVerify } from "jose/jws/compact/verify";
 import { importJWK } from "jose/key/import";
 import { rejectCredential } from "../../foundation/errors.ts";
-import { parseJson } from "../../foundation/json.ts";
+import { type Members, parseJson } from "../../foundation/json.ts";
 import { Base64 } from "../encoding/base64.ts";
 import type { Bytes } from "../encoding/bytes.ts";
 import type { JwsAlgorithm, KeySet } from "./key-set.ts";
 import type { OpenTokenKey } from "./token-key.ts";
-
-/** A JSON object with unchecked members. */
-export type JsonObject = Readonly<Record<string, unknown>>;
 
 /** A JWS in the compact serialization (RFC 7515 §3.1), not verified yet. */
 export interface JsonWebSignature {
@@ -19,7 +16,7 @@ export interface JsonWebSignature {
   readonly algorithm: string;
   readonly keyId: string | undefined;
   /** The payload, which must be a JSON object. */
-  readonly claims: JsonObject;
+  readonly claims: Members;
   /** The length of the signature in bytes. */
   readonly signatureLength: number;
 }
@@ -85,12 +82,12 @@ function isJwt(typ: unknown): boolean {
   return typeof typ === "string" && typ.toUpperCase() === "JWT";
 }
 
-function parseJsonObject(part: string): JsonObject {
+function parseJsonObject(part: string): Members {
   const value = jsonOf(parsePart(part));
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw rejectCredential("form", "a part of the token is not a JSON object");
   }
-  return value as JsonObject;
+  return value as Members;
 }
 
 /** A buffer for one part at a time, longer than any token: each part is read before the next is decoded. */

@@ -1,6 +1,7 @@
 import { rejectCredential } from "../../foundation/errors.ts";
+import type { Members } from "../../foundation/json.ts";
 import { SpiffeId, TrustDomain } from "../spiffe-id.ts";
-import { type JsonObject, JsonWebSignature } from "./json-web-signature.ts";
+import { JsonWebSignature } from "./json-web-signature.ts";
 import { type JwsAlgorithm, KeySet } from "./key-set.ts";
 import { RegisteredClaims } from "./registered-claims.ts";
 
@@ -12,7 +13,7 @@ export interface JwtSvid {
   readonly audiences: readonly string[];
   readonly expiresAt: Date;
   readonly keyId: string;
-  readonly claims: JsonObject;
+  readonly claims: Members;
 }
 
 /** The algorithms of a JWT-SVID (SPIFFE JWT-SVID §2.1). */
@@ -72,7 +73,7 @@ function parse(token: string): JsonWebSignature {
 }
 
 /** Refuses claims that JavaScript can read but other languages cannot: their libraries would refuse the token. */
-function requireReadable(claims: JsonObject): void {
+function requireReadable(claims: Members): void {
   const { iss = "", jti = "" } = claims;
   if (RegisteredClaims.isText(iss) && RegisteredClaims.isText(jti) && isReadable(claims)) return;
   throw rejectCredential("form", "the claims are none that every verifier reads");

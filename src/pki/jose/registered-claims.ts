@@ -1,5 +1,5 @@
 import { rejectCredential } from "../../foundation/errors.ts";
-import type { JsonObject } from "./json-web-signature.ts";
+import type { Members } from "../../foundation/json.ts";
 
 /** How far in the future `nbf` and `iat` may lie, for issuers whose clocks are ahead. `exp` gets no leeway. */
 export const leewaySeconds = 60;
@@ -11,7 +11,7 @@ export const RegisteredClaims = {
    *
    * @throws CaError `credential-rejected` (`form`, `time`).
    */
-  requireTime(claims: JsonObject, now: Date): void {
+  requireTime(claims: Members, now: Date): void {
     const { exp, nbf = 0, iat = 0 } = claims;
     if (!isInstant(exp)) throw rejectCredential("form", "exp is missing, or no time");
     if (!isInstant(nbf) || !isInstant(iat)) throw rejectCredential("form", "nbf or iat is no time");
@@ -33,7 +33,7 @@ export const RegisteredClaims = {
    *
    * @throws CaError `credential-rejected` (`form`, `audience`).
    */
-  requireAudience(claims: JsonObject, accepted: readonly string[]): void {
+  requireAudience(claims: Members, accepted: readonly string[]): void {
     if (!RegisteredClaims.audiences(claims).some((audience) => accepted.includes(audience))) {
       throw rejectCredential("audience", "the token is meant for another audience");
     }
@@ -43,7 +43,7 @@ export const RegisteredClaims = {
    * Reads `aud` (RFC 7519 §4.1.3), one string or a list, as a list.
    * @throws CaError `credential-rejected` (`form`) for any other value, or none, and for a list of too many audiences.
    */
-  audiences({ aud }: JsonObject): readonly string[] {
+  audiences({ aud }: Members): readonly string[] {
     const audiences: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
     if (audiences.length <= maximumAudiences && audiences.every(RegisteredClaims.isText))
       return audiences;

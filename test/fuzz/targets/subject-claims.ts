@@ -2,8 +2,8 @@ import { callerWithin } from "../../../src/authn/token-authenticator.ts";
 import { IssuerTable } from "../../../src/config/issuer-table.ts";
 import { namespaceRights, subjectMappingOf } from "../../../src/config/token-issuers.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
+import type { Members } from "../../../src/foundation/json.ts";
 import { parseJson } from "../../../src/foundation/json.ts";
-import type { JsonObject } from "../../../src/pki/jose/json-web-signature.ts";
 import type { Random } from "../../simulation/random.ts";
 import { claimsOf, platformClaims } from "../../testkit/callers/foreign-tokens.ts";
 import { naively } from "../../testkit/callers/naive-subjects.ts";
@@ -38,7 +38,7 @@ export const subjectClaims: Target = {
     if (!parsed.success) return "tables refused";
     if (typeof claims !== "object" || claims === null || Array.isArray(claims)) return "no claims";
     const outcomes = parsed.data.map((table, i) => {
-      const given = accountOf(table, claims as JsonObject);
+      const given = accountOf(table, claims as Members);
       const raw = (tables as Written[])[i] ?? {};
       const naive = table.subjects && naively(raw, claims as Written, judgedAt.getTime() / 1000);
       if (given.account === undefined)
@@ -74,7 +74,7 @@ const isNamed = ({ subjects = [] }: IssuerTable, account: string): boolean =>
 
 function accountOf(
   table: IssuerTable,
-  claims: JsonObject,
+  claims: Members,
 ): { readonly account?: string; readonly why: string } {
   const subjects = subjectMappingOf(table);
   if (!subjects) return { why: "a cluster" };
