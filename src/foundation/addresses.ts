@@ -65,7 +65,7 @@ const privateIpv4: readonly Network[] = [
 ];
 
 const isPublicIpv4 = (address: Address): boolean =>
-  !privateIpv4.some((network) => isWithin(address, network, 8));
+  !privateIpv4.some((network) => isWithin(address, network));
 
 const globalUnicast: Network = [[0x2000], 3];
 
@@ -84,19 +84,17 @@ const embeddings: readonly (readonly [Network, number])[] = [
 ];
 
 function isPublicIpv6(address: Address): boolean {
-  const embedded = embeddings.find(([network]) => isWithin(address, network, 16));
+  const embedded = embeddings.find(([network]) => isWithin(address, network));
   if (embedded) return isPublicIpv4(ipv4At(address, embedded[1]));
-  return (
-    isWithin(address, globalUnicast, 16) &&
-    !privateIpv6.some((network) => isWithin(address, network, 16))
-  );
+  const isPrivate = privateIpv6.some((network) => isWithin(address, network));
+  return isWithin(address, globalUnicast) && !isPrivate;
 }
 
 const ipv4At = (address: Address, start: number): Address =>
   address.slice(start, start + 2).flatMap((group) => [group >> 8, group & 0xff]);
 
-/** @param bits The number of bits of one element of the address. */
-function isWithin(address: Address, [prefix, length]: Network, bits: number): boolean {
+function isWithin(address: Address, [prefix, length]: Network): boolean {
+  const bits = address.length === 4 ? 8 : 16;
   return prefix.every((element, i) => {
     const unused = bits - Math.min(bits, Math.max(0, length - i * bits));
     return (address[i] ?? 0) >> unused === element >> unused;
@@ -126,9 +124,6 @@ export const DnsName = {
 export function isSafeToFetch(url: string): boolean {
   const parsed = URL.parse(url);
   if (!parsed || parsed.username || parsed.password || url.includes("#")) return false;
-  return parsed.protocol === "https:" || (parsed.protocol === "http:" && isLoopback(parsed));
-}
-
-function isLoopback({ hostname }: URL): boolean {
-  return hostname === "127.0.0.1" || hostname === "localhost" || hostname === "[::1]";
+  const isLoopback = ["127.0.0.1", "localhost", "[::1]"].includes(parsed.hostname);
+  return parsed.protocol === "https:" || (parsed.protocol === "http:" && isLoopback);
 }

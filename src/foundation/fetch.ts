@@ -49,20 +49,18 @@ export type JsonFetch = (url: string) => Promise<unknown>;
  */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
-/** The addresses that a request may reach: only public ones for a URL that a caller or a document has chosen. */
+/** Only public ones for a URL that a caller or a document has chosen. */
 type AddressScope = "anywhere" | "public";
-
-/**
- * The platform's `fetch` for servers whose certificate leads to these roots (PEM), or to the system's.
- * `reach` is `anywhere` by default. A platform that reaches no private addresses may ignore it.
- *
- * @throws ConfigurationError if `roots` is given and the platform trusts only the system's.
- */
-type FetchTrusting = (roots: string | undefined, reach?: AddressScope) => Fetch;
 
 /** How a platform fetches from issuers and API servers. */
 export interface Fetching {
-  readonly fetchTrusting: FetchTrusting;
+  /**
+   * The platform's `fetch` for servers whose certificate leads to these roots (PEM), or to the system's.
+   * `reach` is `anywhere` by default. A platform that reaches no private addresses may ignore it.
+   *
+   * @throws ConfigurationError if `roots` is given and the platform trusts only the system's.
+   */
+  readonly fetchTrusting: (roots: string | undefined, reach?: AddressScope) => Fetch;
   /** How long one fetch may take, from the connection to the last byte: by default 5 seconds. */
   readonly fetchTimeoutMilliseconds?: number | undefined;
   /** Awaits the response of an API server. Meanwhile the platform may run another request in its place. */
@@ -174,8 +172,8 @@ export const JsonFetch = {
       const response = await fetchWithin(fetch, url, AbortSignal.timeout(timeoutMilliseconds));
       if (response.status !== 200) {
         await response.body?.cancel();
-        const { status } = response;
-        const retryAfterSeconds = RetryAfter.parse(response.headers.get(RetryAfter.header));
+        const { status, headers } = response;
+        const retryAfterSeconds = RetryAfter.parse(headers.get(RetryAfter.header));
         throw new FetchError(`answered with status ${status}`, { status, retryAfterSeconds });
       }
       return ResponseBody.readJson(response);
@@ -223,8 +221,7 @@ async function fetchWithin(fetch: Fetch, url: string, signal: AbortSignal): Prom
 export function toFetchError(error: unknown, message: string): FetchError {
   if (error instanceof FetchError) return error;
   const cause = causeOf(error);
-  const said = /CERT|VERIFY_LEAF/.test(cause)
-    ? "showed a certificate that is not accepted"
-    : message;
+  const isCertificate = /CERT|VERIFY_LEAF/.test(cause);
+  const said = isCertificate ? "showed a certificate that is not accepted" : message;
   return new FetchError(`${said} (${cause})`, { cause: error });
 }

@@ -34,14 +34,12 @@ export const CallTimeout = {
    * @returns The same headers, or a copy if a timeout is lowered.
    */
   cap(header: Headers): Headers {
-    const isLong = {
-      connect: CallTimeout.parseConnect(header.get(connectHeader) ?? "") === longestTimeoutMs,
-      grpc: CallTimeout.parseGrpc(header.get(grpcHeader) ?? "") === longestTimeoutMs,
-    };
-    if (!isLong.connect && !isLong.grpc) return header;
+    const connect = CallTimeout.parseConnect(header.get(connectHeader) ?? "");
+    const grpc = CallTimeout.parseGrpc(header.get(grpcHeader) ?? "");
+    if (connect !== longestTimeoutMs && grpc !== longestTimeoutMs) return header;
     const capped = new Headers(header);
-    if (isLong.connect) capped.set(connectHeader, `${longestTimeoutMs}`);
-    if (isLong.grpc) capped.set(grpcHeader, `${longestTimeoutMs / 1000}S`);
+    if (connect === longestTimeoutMs) capped.set(connectHeader, `${connect}`);
+    if (grpc === longestTimeoutMs) capped.set(grpcHeader, `${grpc / 1000}S`);
     return capped;
   },
 };

@@ -25,10 +25,7 @@ export const JsonBounds = {
   }),
 
   /** No bounds, for texts that the operator or this program wrote. */
-  unbounded: {
-    octets: Number.POSITIVE_INFINITY,
-    values: Number.POSITIVE_INFINITY,
-  } satisfies JsonBounds,
+  unbounded: { octets: Infinity, values: Infinity } satisfies JsonBounds,
 
   /** Refuses a JSON text that would take much memory when parsed. @throws JsonTooLarge, SyntaxError */
   require(octets: Uint8Array, bounds: JsonBounds): void {

@@ -31,12 +31,8 @@ function fromText(value: unknown, context: z.core.ParsePayload): unknown {
     return parseJson(value, JsonBounds.unbounded);
   } catch (error) {
     // The parser's message is not passed on: it quotes the text, in which there may be a secret.
-    return refuse(
-      context,
-      error instanceof SyntaxError
-        ? "must be JSON, with no name twice in one object"
-        : "cannot be read",
-    );
+    if (!(error instanceof SyntaxError)) return refuse(context, "cannot be read");
+    return refuse(context, "must be JSON, with no name twice in one object");
   }
 }
 
