@@ -2,7 +2,7 @@ import { BlockList, isIPv6 } from "node:net";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { Host } from "../../src/foundation/addresses.ts";
-import { CallerAddress } from "../../src/foundation/caller-address.ts";
+import { CallerAddress } from "../../src/foundation/shares.ts";
 import { SocketAddress } from "../../src/foundation/socket-address.ts";
 import { describePublicAddresses } from "../contract/public-address.ts";
 import noAddresses from "../vectors/no-listen-address.json" with { type: "json" };

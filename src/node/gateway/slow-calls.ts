@@ -1,4 +1,4 @@
-import { CallerAddress } from "../../foundation/caller-address.ts";
+import { CallerAddress } from "../../foundation/shares.ts";
 import { RankedShares } from "../limits/ranked-shares.ts";
 import { Turn } from "../limits/turn.ts";
 import { UpstreamFault } from "./upstream.ts";

@@ -6,10 +6,9 @@ import {
   type HandlerContext,
 } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
-import { CallerAddress } from "../../foundation/caller-address.ts";
 import { CallTimeout } from "../../foundation/headers.ts";
 import { pause } from "../../foundation/pause.ts";
-import { Shares } from "../../foundation/shares.ts";
+import { CallerAddress, Shares } from "../../foundation/shares.ts";
 import {
   Health,
   HealthCheckResponse_ServingStatus as Status,

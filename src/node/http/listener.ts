@@ -3,7 +3,7 @@ import type { Server as HttpServer } from "node:http";
 import { constants, type ServerHttp2Session } from "node:http2";
 import { createServer, type Server, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { CallerAddress } from "../../foundation/caller-address.ts";
+import { CallerAddress } from "../../foundation/shares.ts";
 import type { Port } from "../../program/program.ts";
 import type { ListenAddress } from "../files/places.ts";
 import type { Connection } from "../limits/connections.ts";

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import { createServer as createTlsServer, type TLSSocket } from "node:tls";
-import { CallerAddress } from "../../foundation/caller-address.ts";
+import { CallerAddress } from "../../foundation/shares.ts";
 import type { Port } from "../../program/program.ts";
 import { Handshake } from "../../program/tls-policy.ts";
 import type { ListenAddress } from "../files/places.ts";

@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { CallerAddress } from "../../foundation/caller-address.ts";
+import { CallerAddress } from "../../foundation/shares.ts";
 import { type LimitReached, type Limits, longBanMilliseconds } from "./limits.ts";
 import { foremost, isLarger, isLargerByTwo, RankedShares } from "./ranked-shares.ts";
 import { ThrottledNetworks } from "./throttled-networks.ts";

@@ -1,5 +1,4 @@
-import { CallerAddress } from "../../foundation/caller-address.ts";
-import type { Share } from "../../foundation/shares.ts";
+import { CallerAddress, type Share } from "../../foundation/shares.ts";
 import { first, foremost, isLarger, isLargerByTwo, RankedShares } from "./ranked-shares.ts";
 
 /** The most work under way and waiting, in all and of one address. */

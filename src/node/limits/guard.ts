@@ -1,6 +1,6 @@
 import type { EventEmitter } from "node:events";
 import { Counter, type Registry } from "prom-client";
-import { CallerAddress } from "../../foundation/caller-address.ts";
+import { CallerAddress } from "../../foundation/shares.ts";
 import { Metrics } from "../../program/metrics.ts";
 import type { Program } from "../../program/program.ts";
 import { CompliancePolicy } from "../../program/tls-policy.ts";

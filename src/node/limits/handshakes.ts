@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { CallerAddress } from "../../foundation/caller-address.ts";
+import { CallerAddress } from "../../foundation/shares.ts";
 import type { Connections } from "./connections.ts";
 import { type FairLimits, FairQueue, type Work } from "./fair-queue.ts";
 import { type LimitReached, type Limits, longBanMilliseconds, turnTimeLimitOf } from "./limits.ts";

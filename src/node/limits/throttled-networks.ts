@@ -1,4 +1,4 @@
-import { CallerAddress } from "../../foundation/caller-address.ts";
+import { CallerAddress } from "../../foundation/shares.ts";
 import type { Limits } from "./limits.ts";
 import type { RankedShares } from "./ranked-shares.ts";
 

@@ -1,4 +1,4 @@
-import { CallerAddress } from "../../foundation/caller-address.ts";
+import { CallerAddress } from "../../foundation/shares.ts";
 import { Peer } from "../../transport/rpc/rpc.ts";
 import { waitBriefly } from "./promise-sharing.ts";
 

@@ -1,5 +1,4 @@
-import { CallerAddress } from "../../foundation/caller-address.ts";
-import { Shares } from "../../foundation/shares.ts";
+import { CallerAddress, Shares } from "../../foundation/shares.ts";
 import type { PeerOf } from "../rpc/rpc.ts";
 
 /** The limits of long polls for a changed trust bundle. */

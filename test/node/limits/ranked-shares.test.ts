@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { CallerAddress } from "../../../src/foundation/caller-address.ts";
+import { CallerAddress } from "../../../src/foundation/shares.ts";
 import { RankedShares } from "../../../src/node/limits/ranked-shares.ts";
 
 interface Thing {

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { Agent, type IncomingMessage, request } from "node:http";
 import { connect } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { CallerAddress } from "../../../src/foundation/caller-address.ts";
+import { CallerAddress } from "../../../src/foundation/shares.ts";
 import { TrustedProxies } from "../../../src/node/limits/trusted-proxies.ts";
 import { issuerTables, rpcPath } from "../../contract/service-under-test.ts";
 import { serveCa } from "../../testkit/ca/served-ca.ts";
