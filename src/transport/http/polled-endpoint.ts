@@ -75,7 +75,7 @@ export type Publisher = Pick<
 >;
 
 /** What a document is made of, and how it is written. Neither gives anything while there is nothing to publish. */
-interface PolledDocument<Content extends object> {
+export interface PolledDocument<Content extends object> {
   /** Resolves to the same object while nothing has changed. */
   readonly read: () => Promise<Content | undefined>;
   /** Runs once for each object. */

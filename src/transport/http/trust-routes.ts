@@ -7,32 +7,27 @@ import { toSpiffeBundle } from "../../pki/authority/spiffe-bundle.ts";
 import { TokenKey } from "../../pki/jose/token-key.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import type { LongPolls } from "./long-poll.ts";
-import { PolledEndpoint, type Representation } from "./polled-endpoint.ts";
+import { type PolledDocument, PolledEndpoint, type Representation } from "./polled-endpoint.ts";
 
 /** A format of the published trust bundle. */
-export interface BundleFormat {
-  readonly contentType: string;
-  /** The body of an answer; empty for an empty bundle. */
-  readonly write: (view: AuthorityView) => string | Promise<string>;
-  /** How long a cache may keep the document; by default as long as the bundle. */
-  readonly maximumAgeSeconds?: number;
-}
+export type BundleFormat = Omit<PolledDocument<AuthorityView>, "read">;
+
+const pemType = "application/x-pem-file";
+const jsonType = "application/json";
 
 /** The roots as PEM blocks. */
 export const pemBundle: BundleFormat = {
-  contentType: "application/x-pem-file",
-  write: ({ trustBundle }) => trustBundle.pem,
+  write: ({ trustBundle }) => PolledEndpoint.representationOf(trustBundle.pem, pemType),
 };
 
 /** The bundle as SPIFFE federates it (SPIFFE Trust Domain and Bundle §4), with the keys of JWT-SVIDs. */
 export const spiffeBundle = ({ refreshHintSeconds }: CertificateAuthority): BundleFormat => ({
-  contentType: "application/json",
   write: async ({ trustBundle, tokenKeys, sequence }) => {
     const bundle = await toSpiffeBundle(trustBundle.roots, sequence, refreshHintSeconds);
-    if (bundle.keys.length === 0) return "";
+    if (bundle.keys.length === 0) return undefined;
     const forTokens = await Promise.all(tokenKeys.map(TokenKey.toJwk));
     const keys = [...bundle.keys, ...forTokens.map((key) => ({ ...key, use: "jwt-svid" }))];
-    return `${JSON.stringify({ ...bundle, keys })}\n`;
+    return PolledEndpoint.representationOf(`${JSON.stringify({ ...bundle, keys })}\n`, jsonType);
   },
 });
 
@@ -48,12 +43,8 @@ export function createBundleEndpoint(
   format: BundleFormat,
   authorities: () => Authorities | undefined = () => ca.issuance.authorities,
 ): Endpoint {
-  const { contentType, maximumAgeSeconds } = format;
-  return PolledEndpoint.create(ca, longPolls, {
-    read: async () => authorities()?.at(ca.clock()),
-    write: async (view) => PolledEndpoint.representationOf(await format.write(view), contentType),
-    maximumAgeSeconds,
-  });
+  const read = async () => authorities()?.at(ca.clock());
+  return PolledEndpoint.create(ca, longPolls, { ...format, read });
 }
 
 /** Adds the PEM bundle of each named signer: the roots of the mesh, and the signer's own. Any other name gets 404. */
@@ -96,9 +87,11 @@ export function addJwtRoutes(app: Hono, ca: CertificateAuthority, longPolls: Lon
   if (!tokens) return;
   const add = (path: string, name: keyof JwtDocuments): void => {
     const format: BundleFormat = {
-      contentType: "application/json",
       maximumAgeSeconds: documentMaximumAgeSeconds,
-      write: async (view) => (await TrustDocuments.jwt(ca.issuance.tokens ?? tokens, view))[name],
+      write: async (view) => {
+        const documents = await TrustDocuments.jwt(ca.issuance.tokens ?? tokens, view);
+        return PolledEndpoint.representationOf(documents[name], jsonType);
+      },
     };
     app.get(`${issuerPath(tokens)}${path}`, createBundleEndpoint(ca, longPolls, format));
   };
@@ -135,7 +128,7 @@ export function addCrlRoutes(
 function pemOf({ pem, digest }: PublishedCrls): Representation | undefined {
   if (pem === "") return undefined;
   const body = new TextEncoder().encode(pem);
-  return { body, contentType: pemBundle.contentType, etag: weakTag(digest) };
+  return { body, contentType: pemType, etag: weakTag(digest) };
 }
 
 /** DER (RFC 2585 §4.2). */

@@ -81,8 +81,5 @@ function withDeadline(
     deadline.abort(new ConnectError("deadline exceeded", Code.DeadlineExceeded));
   if (timeoutMs <= 0) expire();
   const timer = setTimeout(expire, timeoutMs);
-  return {
-    signal: AbortSignal.any([gone, deadline.signal]),
-    end: () => clearTimeout(timer),
-  };
+  return { signal: AbortSignal.any([gone, deadline.signal]), end: () => clearTimeout(timer) };
 }

@@ -35,6 +35,7 @@ test("every published key for tokens is in the bundle", async () => {
   const roots = [await createRoot({ notAfter: addSeconds(now, 3600) })];
   const view = { trustBundle: { roots }, tokenKeys: [key, other], sequence: 1 } as never;
   const bundle = await spiffeBundle({ refreshHintSeconds: 300 } as never).write(view);
-  const ids = JSON.parse(bundle).keys.map(({ kid }: { readonly kid?: string }) => kid);
+  const { keys } = JSON.parse(new TextDecoder().decode(bundle?.body));
+  const ids = keys.map(({ kid }: { readonly kid?: string }) => kid);
   expect(ids).toEqual([undefined, key.id, other.id]);
 });

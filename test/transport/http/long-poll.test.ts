@@ -5,6 +5,7 @@ import { Mint } from "../../../src/ca/mint.ts";
 import { parseWaitSeconds } from "../../../src/foundation/headers.ts";
 import { createTaint } from "../../../src/pki/authority/new-taint.ts";
 import { LongPolls } from "../../../src/transport/http/long-poll.ts";
+import { PolledEndpoint } from "../../../src/transport/http/polled-endpoint.ts";
 import { CaRoutes } from "../../../src/transport/http/routes.ts";
 import {
   type BundleFormat,
@@ -73,10 +74,9 @@ describe("a long poll for the trust bundle", () => {
     const slow = Promise.withResolvers<void>();
     let writes = 0;
     const format: BundleFormat = {
-      contentType: "application/x-pem-file",
       write: async ({ trustBundle }) => {
         if (writes++ === 0) await slow.promise;
-        return trustBundle.pem;
+        return PolledEndpoint.representationOf(trustBundle.pem, "application/x-pem-file");
       },
     };
     const enter = (seconds?: number) => seconds && { seconds, hold, leave: () => {} };
