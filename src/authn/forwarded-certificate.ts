@@ -109,10 +109,8 @@ function parseForwarded(header: string): ForwardedClient {
     found.set(key, value);
   }
   const encoded = found.get("Cert");
-  return {
-    certificate: encoded === undefined ? undefined : parseCertificateValue(encoded),
-    uri: found.get("URI"),
-  };
+  const certificate = encoded === undefined ? undefined : parseCertificateValue(encoded);
+  return { certificate, uri: found.get("URI") };
 }
 
 const quotedValue = /^"((?:[A-Za-z0-9_.~+/=-]|%[0-9A-Fa-f]{2})*)"$/;

@@ -23,9 +23,8 @@ export function parseClaimPath(text: string): ClaimPath | undefined {
   const quoted = text.match(/'[^']+'|"[^"]+"|[^.'"]+/g) ?? [];
   const isWhole = quoted.join(".") === text && quoted.length <= 8 && text.length <= 256;
   const names = quoted.map((name) => name.replace(/^(['"])(.*)\1$/s, "$2"));
-  return isWhole && names.length > 0 && names.every((name) => claimName.test(name))
-    ? names
-    : undefined;
+  const isPath = isWhole && names.length > 0 && names.every((name) => claimName.test(name));
+  return isPath ? names : undefined;
 }
 
 /** A name in a path, and then of a JSON member: such a name must not begin with an escape, and zod drops `__proto__`. */
@@ -227,18 +226,15 @@ interface Template {
 export const templatePieces = (text: string): readonly string[] => text.split(/\{([^{}]*)\}/);
 
 function templateOf(text: string, indexOf: (path: ClaimPath) => number): Template {
-  const pieces = templatePieces(text).map((piece, i) => {
-    const path = i % 2 === 1 ? (parseClaimPath(piece) ?? []) : undefined;
-    return path ? { path, index: indexOf(path) } : piece;
+  const paths: ClaimPath[] = [];
+  const writers = templatePieces(text).map((piece, i) => {
+    if (i % 2 === 0) return () => piece;
+    const path = parseClaimPath(piece) ?? [];
+    const index = indexOf(path);
+    paths.push(path);
+    return (values: readonly Value[]) => labelOf(path, values[index]);
   });
-  return {
-    paths: pieces.flatMap((piece) => (typeof piece === "string" ? [] : [piece.path])),
-    fill(values) {
-      const fillIn = (piece: (typeof pieces)[number]): string =>
-        typeof piece === "string" ? piece : labelOf(piece.path, values[piece.index]);
-      return pieces.map(fillIn).join("");
-    },
-  };
+  return { paths, fill: (values) => writers.map((write) => write(values)).join("") };
 }
 
 /**

@@ -41,8 +41,7 @@ const decoders: readonly (readonly [string, RegExp, Readonly<Record<string, stri
     "a message",
     /\bfromBinary\(|createConnectRouter\(|\bcreate(?:Grpc|GrpcWeb|Connect)Transport\(|new BinaryReader\(/,
     {
-      "transport/rpc/internal/message-bound.ts": "the count",
-      "transport/rpc/unary-call.ts": "counts fields before",
+      "transport/rpc/internal/message.ts": "the count; counts fields before",
       "transport/rpc/fallback.ts": "counts values or fields before",
       "node/http/auxiliary-rpcs.ts": "counts values before; a stream's message has 16 KiB",
       "console/status-service.ts": "an operator's 4 KiB",
@@ -90,7 +89,7 @@ describe.each(decoders)("%s", (_, decodes, places) => {
 });
 
 test.each([
-  ["transport/rpc/unary-call.ts", /requireFewValues\(.*fromBinary\(/s],
+  ["transport/rpc/internal/message.ts", /requireFewValues\(.*fromBinary\(/s],
   ["transport/rpc/fallback.ts", /requireFewValues\(.*yield octets/s],
   ["transport/rpc/token-exchange.ts", /=== ampersand\).*new URLSearchParams\(new TextDecoder/s],
 ])("%s counts before it decodes", (path, order) => {

@@ -144,11 +144,7 @@ const nativeGrpcSentence =
   "native gRPC cannot be answered here: use Connect, gRPC-Web, a gateway, or gRPC of Cloudflare's zone";
 
 function refuseNativeGrpc({ log }: CertificateAuthority, headers: Headers, peer: Peer): Response {
-  log.audit({
-    ...newAudit(headers, peer),
-    detail: nativeGrpcSentence,
-    durationMilliseconds: 0,
-  });
+  log.audit({ ...newAudit(headers, peer), detail: nativeGrpcSentence, durationMilliseconds: 0 });
   return new Response(`${nativeGrpcSentence}\n`, {
     status: 415,
     headers: { "grpc-status": unimplemented, "grpc-message": nativeGrpcSentence },

@@ -23,8 +23,9 @@ import {
   createJwtSvid,
   runStep,
 } from "./internal/issuing-calls.ts";
+import { parseMessage } from "./internal/message.ts";
 import type { HttpAbilities, RpcService } from "./rpc.ts";
-import { parseMessage, type UnaryCall } from "./unary-call.ts";
+import type { UnaryCall } from "./unary-call.ts";
 
 /** Makes the answer to the message of an authenticated caller. */
 type Issue<I extends DescMessage, O extends DescMessage> = (
@@ -62,10 +63,8 @@ function issuingService<I extends DescMessage, O extends DescMessage>(
   event?: AuditEvent["event"],
 ): RpcService {
   const fallback = issuingFallback(ca, platform, method, issue);
-  const answer = async (
-    call: Call,
-    { header, signal, deadline, message }: UnaryCall,
-  ): Promise<Uint8Array> => {
+  const answer = async (call: Call, unary: UnaryCall): Promise<Uint8Array> => {
+    const { header, signal, deadline, message } = unary;
     await runStep(call, deadline, () => authenticate(ca, call, header));
     const request = parseMessage(method.input, await message());
     const issued = await runStep(call, deadline, () => issue(ca, call, request, signal));

@@ -21,7 +21,7 @@ import {
   requireStrictFrames,
   trailersFlag,
 } from "./grpc-frames.ts";
-import { requireFewValues } from "./internal/message-bound.ts";
+import { requireFewValues } from "./internal/message.ts";
 import { RequestBody } from "./request-body.ts";
 import type { HttpAbilities, RpcResponse, RpcService } from "./rpc.ts";
 

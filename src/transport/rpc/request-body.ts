@@ -24,10 +24,8 @@ export const RequestBody = {
 
   /** The refusal of a message beyond {@link RequestBody.maximumOctets}. */
   tooLarge(): ConnectError {
-    return new ConnectError(
-      `message must not exceed ${RequestBody.maximumOctets} bytes`,
-      Code.ResourceExhausted,
-    );
+    const sentence = `message must not exceed ${RequestBody.maximumOctets} bytes`;
+    return new ConnectError(sentence, Code.ResourceExhausted);
   },
 
   /** The refusal of a message that is not there when its caller's time, or the service's own, is up. */

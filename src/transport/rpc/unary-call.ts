@@ -1,8 +1,6 @@
-import { type DescMessage, fromBinary, type MessageShape } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { type AnswerFields, type HeaderFields, RetryAfter } from "../../foundation/headers.ts";
 import { Deadline } from "./deadline.ts";
-import { requireFewValues } from "./internal/message-bound.ts";
 import { RequestBody } from "./request-body.ts";
 import type { RpcRequest } from "./rpc.ts";
 
@@ -39,25 +37,6 @@ export async function answerUnary(
     const message = async () => messageIn(await deadline.wait(body(), RequestBody.tooSlow));
     return method({ header, signal, deadline, timeoutMs, message });
   }).finally(end);
-}
-
-/**
- * Parses the message of a call.
- *
- * @throws ConnectError Internal for malformed bytes, as Connect's parser does, and what {@link requireFewValues} throws.
- */
-export function parseMessage<Schema extends DescMessage>(
-  schema: Schema,
-  message: Uint8Array,
-): MessageShape<Schema> {
-  requireFewValues(schema, message, false);
-  try {
-    return fromBinary(schema, message, { readUnknownFields: false });
-  } catch (error) {
-    // The parser's own words may quote the message.
-    const text = "the message does not parse";
-    throw new ConnectError(text, Code.Internal, undefined, undefined, error);
-  }
 }
 
 /** Returns a ConnectError as it is. Any other error, even a CaError, becomes an internal error without its message. */

@@ -1,4 +1,9 @@
-import type { DescField, DescMessage } from "@bufbuild/protobuf";
+import {
+  type DescField,
+  type DescMessage,
+  fromBinary,
+  type MessageShape,
+} from "@bufbuild/protobuf";
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { JsonBounds, JsonTooLarge } from "../../../foundation/json.ts";
@@ -8,6 +13,25 @@ import { RequestBody } from "../request-body.ts";
 const maximumValues = 256;
 
 const jsonBounds: JsonBounds = { octets: RequestBody.maximumOctets, values: maximumValues };
+
+/**
+ * Parses the message of a call.
+ *
+ * @throws ConnectError Internal for malformed bytes, as Connect's parser does, and what {@link requireFewValues} throws.
+ */
+export function parseMessage<Schema extends DescMessage>(
+  schema: Schema,
+  message: Uint8Array,
+): MessageShape<Schema> {
+  requireFewValues(schema, message, false);
+  try {
+    return fromBinary(schema, message, { readUnknownFields: false });
+  } catch (error) {
+    // The parser's own words may quote the message.
+    const text = "the message does not parse";
+    throw new ConnectError(text, Code.Internal, undefined, undefined, error);
+  }
+}
 
 /**
  * Refuses a message that would take far more memory than its octets: 63 KB of empty lists take five mebibytes. It
