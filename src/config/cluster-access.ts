@@ -34,7 +34,7 @@ export interface PushSource extends Pick<CertificateAuthority, "crls"> {
   readonly issuance: Pick<CertificateAuthority["issuance"], "authorities">;
 }
 
-/** The deliveries of a configuration to its clusters. @throws ConfigurationError as {@link rootTargets}. */
+/** The deliveries of a configuration to its clusters. @throws ConfigurationError as {@link pushTargets}. */
 export function createPushes(
   configuration: Configuration,
   { issuance: { authorities }, crls }: PushSource,
@@ -43,12 +43,12 @@ export function createPushes(
 ) {
   const lists = new ClusterPush({
     ...parts,
-    targets: crlTargets(configuration, fetching),
+    targets: pushTargets("deliver_crls", configuration, fetching),
     content: PushContent.crls(crls, authorities, parts.log),
   });
   const roots = new ClusterPush({
     ...parts,
-    targets: rootTargets(configuration, fetching),
+    targets: pushTargets("deliver_roots", configuration, fetching),
     content: PushContent.trustBundle(authorities),
     after: lists,
   });
@@ -60,40 +60,25 @@ export function createPushes(
 }
 
 /**
- * Lists the clusters whose issuer tables say `deliver_roots`. A cluster with two tables, as during a change of its
+ * Lists the clusters whose issuer tables want roots, or CRLs. A cluster with two tables, as during a change of its
  * issuer, is one target.
  *
  * @throws ConfigurationError if a credential is missing, or this platform cannot have the access.
  */
-export function rootTargets(configuration: Configuration, fetching: Fetching): RootTarget[] {
-  return targetsOf(
-    configuration,
-    fetching,
-    ({ deliver_roots, config_map = ConfigMapName.ofRoots }) =>
-      deliver_roots ? config_map : undefined,
-  );
-}
-
-/** Lists the clusters whose issuer tables say `deliver_crls`, each once. @throws ConfigurationError as {@link rootTargets}. */
-export function crlTargets(configuration: Configuration, fetching: Fetching): RootTarget[] {
-  return targetsOf(configuration, fetching, ({ deliver_crls }) =>
-    deliver_crls ? ConfigMapName.ofCrls : undefined,
-  );
-}
-
-function targetsOf(
+export function pushTargets(
+  wanted: "deliver_roots" | "deliver_crls",
   { issuers, clusterCredentials: credentials }: Configuration,
   fetching: Fetching,
-  configMapOf: (table: ClusterAccessTable) => string | undefined,
 ): RootTarget[] {
   const targets = new Map<string, RootTarget>();
   for (const { cluster, kubernetes } of issuers) {
-    const configMap = kubernetes && configMapOf(kubernetes);
-    if (kubernetes === undefined || configMap === undefined) continue;
-    const key = `${kubernetes.server} ${configMap}`;
+    if (!kubernetes?.[wanted]) continue;
+    const { server, config_map = ConfigMapName.ofRoots } = kubernetes;
+    const configMap = wanted === "deliver_crls" ? ConfigMapName.ofCrls : config_map;
+    const key = `${server} ${configMap}`;
     if (targets.has(key)) continue;
     const client = clientOf(kubernetes, { ...fetching, credentials });
-    targets.set(key, { cluster, server: kubernetes.server, configMap, client });
+    targets.set(key, { cluster, server, configMap, client });
   }
   return [...targets.values()];
 }

@@ -202,13 +202,8 @@ export const idPrefix = matching(
   "must be 16 or more lower-case hexadecimal digits of an id",
 );
 
-const taintTable = tableOrText(
-  "id",
-  z.strictObject({ id: idPrefix, root_until: z.optional(instant) }),
-);
-
 const taint = z.pipe(
-  taintTable,
+  tableOrText("id", z.strictObject({ id: idPrefix, root_until: z.optional(instant) })),
   z.transform(({ id, root_until }): ConfiguredTaint => ({ idPrefix: id, rootUntil: root_until })),
 );
 

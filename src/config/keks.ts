@@ -85,7 +85,10 @@ export const ConfiguredKeks = {
 
   /** KEKs, newest first, separated by commas. Faults never quote the value. */
   schema: parsedText(parseRing, sentence).check(
-    z.refine(hasItsOwnIds, "must not use an id twice, but for one KEK in several key services"),
+    z.refine(
+      (keks) => new Set(keks.map(({ id }) => id)).size === keks.length,
+      "must not use an id twice, but for one KEK in several key services",
+    ),
   ),
 
   /** Serializes a wrapped KEK as `KEK` takes it, with an entry for each service that wrapped it. */
@@ -121,10 +124,6 @@ function joined(keks: ConfiguredKek[], next: ConfiguredKek): ConfiguredKek[] {
   if (Base64.format(same.mark) !== Base64.format(next.mark)) return [...keks, next];
   const both = { ...same, wrappings: [...same.wrappings, ...next.wrappings] };
   return keks.map((kek) => (kek === same ? both : kek));
-}
-
-function hasItsOwnIds(keks: readonly ConfiguredKek[]): boolean {
-  return new Set(keks.map(({ id }) => id)).size === keks.length;
 }
 
 function parseEntry(entry: string): ConfiguredKek | undefined {

@@ -57,12 +57,12 @@ export function tokenIssuers(
 ): readonly TokenIssuer[] {
   const { log, fetching, watchPods, pools = withoutReload } = platform;
   const keys = keyFetching(platform, maximumWaiting);
+  const failed: ReachableCluster["failed"] = (cluster, error) => {
+    const event = ClusterApi.isBusy(error) ? "cluster-busy" : "cluster-unreachable";
+    log.operation({ event, level: "warning", cluster, detail: error.message });
+  };
   const clusterOf = ({ cluster, kubernetes }: IssuerTable): ReachableCluster | undefined =>
-    kubernetes && {
-      cluster,
-      client: clientOf(kubernetes, { ...fetching, credentials }),
-      failed: clusterLog(log),
-    };
+    kubernetes && { cluster, client: clientOf(kubernetes, { ...fetching, credentials }), failed };
   return issuers.map((table) => {
     // No renewals by default: a job of CI can show its token for as long as it runs.
     const { renewal_limit = table.subjects ? 0 : renewalSeconds } = table;
@@ -198,13 +198,6 @@ function issuerKeys(
     ? ({ kind: "jwks-uri", url: jwks_uri } as const)
     : ({ kind: "discovery", issuer } as const);
   return keys.of([issuer, location], () => IssuerKeys.published(issuer, location, fetching));
-}
-
-function clusterLog({ operation }: EventLog): ReachableCluster["failed"] {
-  return (cluster, error) => {
-    const event = ClusterApi.isBusy(error) ? "cluster-busy" : "cluster-unreachable";
-    operation({ event, level: "warning", cluster, detail: error.message });
-  };
 }
 
 /** The means to ask the API server of an issuer's cluster. */

@@ -99,14 +99,10 @@ export const Pods = {
     const unexpectedAnswer = () =>
       clusterUnavailable(cluster, new FetchError("answered something else than asked"));
 
-    async function read<T>(
-      path: string,
-      form: z.ZodMiniType<T>,
-      now: Date,
-    ): Promise<T | undefined> {
+    async function read<T>(path: string, schema: z.ZodMiniType<T>, now: Date) {
       const json = await send({ path, maximumOctets }, now);
       if (json === undefined) return undefined;
-      const parsed = form.safeParse(json);
+      const parsed = schema.safeParse(json);
       if (!parsed.success) throw unexpectedAnswer();
       return parsed.data;
     }
@@ -128,11 +124,8 @@ export const Pods = {
         if (instances.get(key, now)) return true;
         const fieldSelector = `spec.nodeName=${node},spec.serviceAccountName=${name},${notEnded}`;
         const query = new URLSearchParams({ fieldSelector, limit: "1" });
-        const list = await read(
-          `/api/v1/namespaces/${namespace}/pods?${query}`,
-          podListSchema,
-          now,
-        );
+        const path = `/api/v1/namespaces/${namespace}/pods?${query}`;
+        const list = await read(path, podListSchema, now);
         // Every API server has this collection, so a 404 comes from another server.
         if (!list) throw unexpectedAnswer();
         // The answer may ignore the selector, so each pod is compared with it.

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { crlTargets, rootTargets } from "../../src/config/cluster-access.ts";
+import { pushTargets } from "../../src/config/cluster-access.ts";
 import { ConfigurationError } from "../../src/foundation/errors.ts";
 import { configurationOf, issuer } from "../testkit/configuration.ts";
 
@@ -11,7 +11,7 @@ const fetching = { fetchTrusting: () => fetch };
 describe("the clusters that get roots", () => {
   const asked = { server, credential, deliver_roots: true };
   const targetsOf = (...tables: readonly object[]) =>
-    rootTargets(configurationOf({ ISSUERS: tables, [credential]: "x" }), fetching);
+    pushTargets("deliver_roots", configurationOf({ ISSUERS: tables, [credential]: "x" }), fetching);
 
   test("are those with deliver_roots, and no others", () => {
     const other = { server: "https://10.0.0.2", credential, review: "instead-of-keys" };
@@ -43,7 +43,9 @@ describe("the clusters that get roots", () => {
 
   test("need their credential", () => {
     const configuration = configurationOf({ ISSUERS: [{ issuer, kubernetes: asked }] });
-    expect(() => rootTargets(configuration, fetching)).toThrow(`${credential}: is required`);
+    expect(() => pushTargets("deliver_roots", configuration, fetching)).toThrow(
+      `${credential}: is required`,
+    );
   });
 
   test("are refused where the platform cannot trust their CA", () => {
@@ -54,13 +56,19 @@ describe("the clusters that get roots", () => {
       ISSUERS: [{ issuer, kubernetes: { ...asked, ca: pem } }],
       [credential]: "x",
     });
-    expect(() => rootTargets(configuration, { fetchTrusting: refuse })).toThrow(ConfigurationError);
+    expect(() => pushTargets("deliver_roots", configuration, { fetchTrusting: refuse })).toThrow(
+      ConfigurationError,
+    );
   });
 });
 
 describe("the clusters that get CRLs", () => {
   const targetsOf = (...tables: readonly object[]) =>
-    crlTargets(configurationOf({ CRL: "on", ISSUERS: tables, [credential]: "x" }), fetching);
+    pushTargets(
+      "deliver_crls",
+      configurationOf({ CRL: "on", ISSUERS: tables, [credential]: "x" }),
+      fetching,
+    );
 
   test("are those with deliver_crls, in a ConfigMap that has another name than that of roots", () => {
     const kubernetes = { server, credential, deliver_crls: true, config_map: "roots" };

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { rootTargets } from "../../src/config/cluster-access.ts";
+import { pushTargets } from "../../src/config/cluster-access.ts";
 import { ClusterPush } from "../../src/delivery/cluster-push.ts";
 import { outcomesByCluster } from "../../src/delivery/outcomes-by-cluster.ts";
 import { PushContent } from "../../src/delivery/push-content.ts";
@@ -55,7 +55,7 @@ function pushTo(
 ): ClusterPush {
   const configuration = configurationOf({ ISSUERS: tables, [credential]: watchedToken });
   const { authorities } = ca.certificateAuthority.issuance;
-  const targets = rootTargets(configuration, {
+  const targets = pushTargets("deliver_roots", configuration, {
     fetchTrusting: fetch,
     fetchTimeoutMilliseconds: hangMilliseconds,
   });

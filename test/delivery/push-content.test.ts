@@ -1,6 +1,6 @@
 import { setTimeout } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createPushes, crlTargets } from "../../src/config/cluster-access.ts";
+import { createPushes, pushTargets } from "../../src/config/cluster-access.ts";
 import { Statement } from "../../src/custody/statement.ts";
 import { ClusterPush } from "../../src/delivery/cluster-push.ts";
 import { PushContent } from "../../src/delivery/push-content.ts";
@@ -50,7 +50,7 @@ async function push(from: RunningCa = ca, table: object = { deliver_crls: true }
     ISSUERS: [{ issuer: "https://a.test", kubernetes }],
     [credential]: watchedToken,
   });
-  const targets = crlTargets(configuration, {
+  const targets = pushTargets("deliver_crls", configuration, {
     fetchTrusting: NodeFetch.trusting,
     fetchTimeoutMilliseconds: hangMilliseconds,
   });

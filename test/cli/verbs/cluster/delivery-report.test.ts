@@ -18,7 +18,7 @@ import {
   rootReach,
 } from "../../../../src/cli/verbs/cluster/delivery-report.ts";
 import { formatOldRoots, oldRoots } from "../../../../src/cli/verbs/cluster/old-roots.ts";
-import { rootTargets } from "../../../../src/config/cluster-access.ts";
+import { pushTargets } from "../../../../src/config/cluster-access.ts";
 import { ClusterPush } from "../../../../src/delivery/cluster-push.ts";
 import { PushContent } from "../../../../src/delivery/push-content.ts";
 import { AdditionalRoot, type NumberedBundle } from "../../../../src/pki/authority/trust-bundle.ts";
@@ -67,7 +67,7 @@ const look = (table: object = withAccess(), choice: LoginChoice = {}) =>
 async function push(): Promise<void> {
   const { authorities } = ca.certificateAuthority.issuance;
   const limits = { requests: 100, seconds: 60, clustersAtOnce: 1, writesAtOnce: 1 };
-  const targets = rootTargets(configured(withAccess()), {
+  const targets = pushTargets("deliver_roots", configured(withAccess()), {
     fetchTrusting: NodeFetch.trusting,
     fetchTimeoutMilliseconds: hangMilliseconds,
   });
