@@ -43,11 +43,15 @@ export const PodKeyProof = {
   ): Promise<SubjectPublicKey> {
     const publicKey = parseKey(pem);
     const signed = new TextEncoder().encode(podUid);
-    for (const scheme of schemesOf(publicKey, signature)) {
-      const octets = signatureOctets(signature, scheme, cryptoProvider);
-      const isKeys = await cryptoProvider.verify(publicKey.spki, scheme, octets, signed);
-      if (isKeys === undefined) throw SubjectPublicKey.refuse("point");
-      if (isKeys) return publicKey;
+    try {
+      for (const scheme of schemesOf(publicKey, signature)) {
+        const octets = fromX509Signature(signature, scheme, cryptoProvider.dsaEncoding);
+        const isKeys = await cryptoProvider.verify(publicKey.spki, scheme, octets, signed);
+        if (isKeys === undefined) throw SubjectPublicKey.refuse("point");
+        if (isKeys) return publicKey;
+      }
+    } catch (error) {
+      throw error instanceof DerError ? invalid(error) : error;
     }
     throw invalid();
   },
@@ -88,19 +92,6 @@ function schemesOf(key: SubjectPublicKey, { length }: Bytes): readonly Signature
 
 function pssWithSalt(saltLength: number): SignatureScheme {
   return { ...rsaPss("SHA-256"), signParameters: { name: "RSA-PSS", saltLength } };
-}
-
-function signatureOctets(
-  signature: Bytes,
-  scheme: SignatureScheme,
-  { dsaEncoding }: CryptoProvider,
-): Bytes {
-  try {
-    return fromX509Signature(signature, scheme, dsaEncoding);
-  } catch (error) {
-    if (error instanceof DerError) throw invalid(error);
-    throw error;
-  }
 }
 
 function invalid(cause?: unknown): CaError {
