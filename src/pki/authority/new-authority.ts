@@ -7,15 +7,15 @@ import { type PostQuantumKey, SignatureAlgorithm } from "../signature-algorithm.
 import { SpiffeId, type TrustDomain } from "../spiffe-id.ts";
 import { webSigningKey } from "../web-crypto.ts";
 import { parseToBeSigned } from "../x509/certificate.ts";
-import {
-  certificateAndCrlSigning,
-  extension,
-  subjectAltUri,
-} from "../x509/certificate-extensions.ts";
+import { extension, subjectAltUri } from "../x509/certificate-extensions.ts";
 import { signStructure } from "../x509/certificate-signature.ts";
 import { basicConstraints, intermediateSubject } from "../x509/intermediate.ts";
 import { lintAndSign } from "../x509/leaf/certificate-signer.ts";
-import { type AuthorityFields, authorityToBeSigned } from "../x509/leaf/to-be-signed.ts";
+import {
+  type AuthorityFields,
+  authorityToBeSigned,
+  certificateAndCrlSigning,
+} from "../x509/leaf/to-be-signed.ts";
 import { CertificationRequest } from "../x509/request-to-be-signed.ts";
 import { SubjectPublicKey } from "../x509/subject-public-key.ts";
 import { addSeconds, Validity } from "../x509/validity.ts";

@@ -1,4 +1,4 @@
-import { type Bytes, Hex } from "../encoding/bytes.ts";
+import type { Bytes } from "../encoding/bytes.ts";
 import { DerError, DerReader, derTrue, Tag } from "../encoding/der-reader.ts";
 import { derElement, derSequence, derText } from "../encoding/internal/der-writer.ts";
 import { Oid } from "../encoding/object-identifiers.ts";
@@ -9,13 +9,6 @@ export const uriName: number = Tag.contextPrimitive(6);
 /** Encodes an extension (RFC 5280 §4.1). Its value consists of these elements. */
 export const extension = (oid: Bytes, isCritical: boolean, ...value: Bytes[]): Bytes =>
   derSequence(oid, ...(isCritical ? [derTrue] : []), derElement(Tag.octetString, ...value));
-
-/** The KeyUsage of a CA: keyCertSign and cRLSign, without trailing zero bits (X.690 §11.2.2). */
-export const certificateAndCrlSigning: Bytes = extension(
-  Oid.keyUsage,
-  true,
-  Hex.parseLiteral("03020106"),
-);
 
 /** A subjectAltName whose one name is a SPIFFE ID. */
 export const subjectAltUri = (spiffeId: string, isCritical: boolean): Bytes =>

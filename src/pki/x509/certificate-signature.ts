@@ -19,6 +19,7 @@ import type { SubjectPublicKey } from "./subject-public-key.ts";
  * Whether a certificate is signed with this key, by an algorithm that keys of its kind may use here.
  * SHA-1, MD5, PSS and the algorithms of another kind of key give `false`.
  *
+ * @param algorithms Only {@link isSignedByKey} accepts others.
  * @throws DerError when an ECDSA signature is not two integers of at most the curve's size.
  */
 export async function isSignedWith(

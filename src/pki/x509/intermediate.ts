@@ -3,9 +3,14 @@ import { derTrue, Tag } from "../encoding/der-reader.ts";
 import { derElement, derSequence, derText } from "../encoding/internal/der-writer.ts";
 import { Oid } from "../encoding/object-identifiers.ts";
 import { SpiffeId, type TrustDomain } from "../spiffe-id.ts";
-import { certificateAndCrlSigning, extension, subjectAltUri } from "./certificate-extensions.ts";
+import { extension, subjectAltUri } from "./certificate-extensions.ts";
 import { type CertificateSigner, issue, type Leaf } from "./leaf/certificate-signer.ts";
-import { authorityName, certificateToBeSigned, subjectKeyIdentifier } from "./leaf/to-be-signed.ts";
+import {
+  authorityName,
+  certificateAndCrlSigning,
+  certificateToBeSigned,
+  subjectKeyIdentifier,
+} from "./leaf/to-be-signed.ts";
 import type { SubjectPublicKey } from "./subject-public-key.ts";
 import type { Validity } from "./validity.ts";
 

@@ -6,12 +6,7 @@ import { derElement, derSequence, derText } from "../../encoding/internal/der-wr
 import { Oid } from "../../encoding/object-identifiers.ts";
 import { SpiffeId, type TrustDomain } from "../../spiffe-id.ts";
 import { version3 } from "../certificate.ts";
-import {
-  certificateAndCrlSigning,
-  extension,
-  subjectAltUri,
-  uriName,
-} from "../certificate-extensions.ts";
+import { extension, subjectAltUri, uriName } from "../certificate-extensions.ts";
 import type { SubjectPublicKey } from "../subject-public-key.ts";
 import type { Validity } from "../validity.ts";
 import { IdentityProof, identityProofOctets } from "./identity-proof.ts";
@@ -60,20 +55,20 @@ export interface IssuedFields {
 const emptySequence = Hex.parseLiteral("3000");
 const dnsName = Tag.contextPrimitive(2);
 
-// KeyUsage without trailing zero bits (X.690 §11.2.2). RFC 8813 §3 forbids keyEncipherment for EC keys.
-const digitalSignature = extension(Oid.keyUsage, true, Hex.parseLiteral("03020780"));
-const digitalSignatureAndKeyEncipherment = extension(
-  Oid.keyUsage,
-  true,
-  Hex.parseLiteral("030205a0"),
-);
+/** @param bits A BIT STRING without trailing zero bits (X.690 §11.2.2), in hexadecimal. */
+const keyUsage = (bits: string): Bytes => extension(Oid.keyUsage, true, Hex.parseLiteral(bits));
 
-const serverAndClientAuth = extension(
-  Oid.extKeyUsage,
-  false,
-  derSequence(Oid.serverAuth, Oid.clientAuth),
-);
-const serverAuthOnly = extension(Oid.extKeyUsage, false, derSequence(Oid.serverAuth));
+// RFC 8813 §3 forbids keyEncipherment for EC keys.
+const digitalSignature = keyUsage("03020780");
+const digitalSignatureAndKeyEncipherment = keyUsage("030205a0");
+
+/** The KeyUsage of a CA: keyCertSign and cRLSign. */
+export const certificateAndCrlSigning: Bytes = keyUsage("03020106");
+
+const extKeyUsage = (...purposes: Bytes[]): Bytes =>
+  extension(Oid.extKeyUsage, false, derSequence(...purposes));
+const serverAndClientAuth = extKeyUsage(Oid.serverAuth, Oid.clientAuth);
+const serverAuthOnly = extKeyUsage(Oid.serverAuth);
 const notAnAuthority = extension(Oid.basicConstraints, true, emptySequence);
 const anAuthority = extension(Oid.basicConstraints, true, Hex.parseLiteral("30030101ff"));
 
