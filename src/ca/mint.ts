@@ -180,11 +180,9 @@ export async function carryOutKeyPlan(
   plan: ReturnType<typeof TokenKey.plan>,
 ): Promise<void> {
   if (plan.mint && mint.tokenAlgorithm) await mintTokenKey(mint, mint.tokenAlgorithm, plan.mint);
-  for (const id of plan.prune) await pruneTokenKey(mint, id);
-}
-
-async function pruneTokenKey(mint: Mint, id: string): Promise<void> {
-  await mint.store.delete({ kind: "tokenKey", id });
-  const detail = "a key whose last token has ended was deleted from the store";
-  mint.log.operation({ event: "token-key-pruned", level: "info", detail, key: id });
+  for (const id of plan.prune) {
+    await mint.store.delete({ kind: "tokenKey", id });
+    const detail = "a key whose last token has ended was deleted from the store";
+    mint.log.operation({ event: "token-key-pruned", level: "info", detail, key: id });
+  }
 }

@@ -82,7 +82,8 @@ export class LoadClock {
   /** Ends a load. @returns Whether it is in use now; `false` if a later load was faster and is in use already. */
   use({ number, at }: Load): boolean {
     if (number < this.#inUse.number) return false;
-    this.#inUse = { number, at: this.#notAhead(at) };
+    // The clock may have been set back during the load.
+    this.#inUse = { number, at: earlier(at, this.#latest) };
     if (number === this.begun) this.#due = addSeconds(this.#inUse.at, this.#times.refreshSeconds);
     else if (this.isDue) this.#awaitLast();
     return true;
@@ -101,20 +102,15 @@ export class LoadClock {
       shortestRetrySeconds,
       Math.min(retrySeconds, this.#times.refreshSeconds),
     );
-    if (number === this.begun) this.#due = addSeconds(this.#notAhead(at), seconds);
+    if (number === this.begun) this.#due = addSeconds(earlier(at, this.#latest), seconds);
   }
 
   #awaitLast(): void {
     const { refreshSeconds, surviveOutageSeconds } = this.#times;
-    const begun = this.#notAhead(this.#last.at);
+    const begun = earlier(this.#last.at, this.#latest);
     const next = addSeconds(begun, Math.max(refreshSeconds, longestLoadSeconds));
     const servesUntil = addSeconds(this.#inUse.at, surviveOutageSeconds);
     if (this.serves(begun)) this.#due = earlier(next, servesUntil);
-  }
-
-  /** The time of a load, but not after the latest request: the clock may be set back during the load. */
-  #notAhead(begun: Date): Date {
-    return earlier(begun, this.#latest);
   }
 
   #isInOutage(from: Date, to: Date): boolean {

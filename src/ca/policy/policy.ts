@@ -101,19 +101,6 @@ export const Policy = {
   },
 };
 
-function fitOf(rule: RuleTable): Rule["fits"] {
-  const tests = testsOf(rule);
-  return (circumstances) => {
-    let fit: Fit = true;
-    for (const test of tests) {
-      const found = test(circumstances);
-      if (found === false) return false;
-      if (found === undefined) fit = undefined;
-    }
-    return fit;
-  };
-}
-
 type Test = (circumstances: Circumstances) => Fit;
 
 type Read = (circumstances: Circumstances) => string | readonly string[] | undefined;
@@ -127,11 +114,11 @@ const claimsOf = ({ claims = {} }: RuleTable["when"]): readonly Text[] =>
     "claims",
   ]);
 
-function testsOf({ when, then, since }: RuleTable): readonly Test[] {
+function fitOf({ when, then, since }: RuleTable): Rule["fits"] {
   // A rule that denies fits a hidden attribute, too, because its value may be the denied one. Other rules do not.
   const unshown: Fit = then.deny === undefined ? false : undefined;
   const texts = [...Policy.texts(when), ...claimsOf(when)];
-  const ofTexts = texts.flatMap(([globs, read, hider]): Test[] => {
+  const tests = texts.flatMap(([globs, read, hider]): Test[] => {
     const without: Test = (c) => {
       if (!hider || !c.hidden?.includes(hider)) return false;
       return hider === "node" && isYounger(c, since) ? false : unshown;
@@ -139,14 +126,20 @@ function testsOf({ when, then, since }: RuleTable): readonly Test[] {
     return globs ? [textTest(globs, read, without)] : [];
   });
   const { requested_over: over } = when;
-  return over === undefined ? ofTexts : [...ofTexts, overTest(over)];
+  // Old entries of the log do not record the requested lifetime.
+  if (over !== undefined) {
+    tests.push(({ requested }) => (requested === undefined ? undefined : requested > over));
+  }
+  return (circumstances) => {
+    let fit: Fit = true;
+    for (const test of tests) {
+      const found = test(circumstances);
+      if (found === false) return false;
+      if (found === undefined) fit = undefined;
+    }
+    return fit;
+  };
 }
-
-/** Tests whether the requested lifetime is longer. It is unknown for old entries of the log, which do not record it. */
-const overTest =
-  (over: number): Test =>
-  ({ requested }) =>
-    requested === undefined ? undefined : requested > over;
 
 /** Whether the token was accepted after every process knew the rule: a token of a denied node would have been refused. */
 const isYounger = ({ provedAt }: Circumstances, since: Date | undefined): boolean =>
