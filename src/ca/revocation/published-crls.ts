@@ -58,17 +58,12 @@ interface CrlInput {
   /** The ids of those issuers whose roots are in the bundle. */
   readonly inBundle: ReadonlySet<string>;
   readonly revocations: readonly RevocationContent[];
-  readonly roots: readonly RootCrl[];
+  /** The CRLs that roots in key services have signed, each with its root. */
+  readonly roots: ReadonlyMap<Crl, Certificate>;
 }
 
 interface SignedCrl extends PublishedCrl {
   readonly toBeSigned: Bytes;
-}
-
-/** The stored CRL of a root, which a key in a key service has signed. */
-interface RootCrl {
-  readonly crl: Crl;
-  readonly root: Certificate;
 }
 
 /** The most requests that wait while CRLs are signed. */
@@ -110,7 +105,7 @@ export class SignedCrls {
       issuers: PublishedCrls.issuersIn(view).filter(({ authority }) =>
         UnsignedCrl.maySign(authority),
       ),
-      inBundle: new Set(view.crlIssuers.map(({ authority }) => authority.id)),
+      inBundle: new Set(view.crlIssuers.map(idOf)),
       revocations: [...configuredRevocations, ...view.revocations],
       roots: rootCrlsIn(view),
     };
@@ -136,7 +131,7 @@ export class SignedCrls {
       const kept = signed ?? this.#formerOf(issuer);
       if (kept) crls.push(kept);
     }
-    const ofRoots = await Promise.all(input.roots.map(publishedOf));
+    const ofRoots = await Promise.all([...input.roots].map(publishedOf));
     const ofAuthorities = crls.filter(({ authority }) => input.inBundle.has(authority));
     const ofBundle = [...ofAuthorities, ...ofRoots];
     const pem = ofBundle.map(({ der }) => Pem.format("X509 CRL", der)).join("");
@@ -189,14 +184,14 @@ export const PublishedCrls = {
    * authority may sign CRLs.
    */
   gapsIn(view: AuthorityView): readonly string[] {
-    const withCrl = rootCrlsIn(view);
+    const rootCrls = [...rootCrlsIn(view).keys()];
     const authorities = view.crlIssuers.map(({ authority }) => authority);
     if (!authorities.some(UnsignedCrl.maySign)) return [];
     const unable = authorities.filter((each) => !UnsignedCrl.maySign(each));
     const uncovered = view.trustBundle.roots.filter(
       (der) =>
         !authorities.some(({ certificate }) => Bytes.equal(certificate.der, der)) &&
-        !withCrl.some(({ crl }) => Crl.isOf(crl, Crl.issuer(Certificate.parse(der)))),
+        !rootCrls.some((crl) => Crl.isOf(crl, Crl.issuer(Certificate.parse(der)))),
     );
     return [
       ...unable.map(({ id }) => `the authority ${id} has no CRL: its key usage lacks cRLSign`),
@@ -210,17 +205,19 @@ export const PublishedCrls = {
 function isSame(a: CrlInput, b: CrlInput): boolean {
   return (
     a.period.getTime() === b.period.getTime() &&
-    a.issuers.length === b.issuers.length &&
-    a.issuers.every(({ authority }, i) => authority.id === b.issuers[i]?.authority.id) &&
-    a.revocations.length === b.revocations.length &&
-    a.revocations.every((each, i) => each === b.revocations[i]) &&
-    a.roots.length === b.roots.length &&
-    a.roots.every(({ crl }, i) => crl === b.roots[i]?.crl)
+    areSame(a.issuers.map(idOf), b.issuers.map(idOf)) &&
+    areSame(a.revocations, b.revocations) &&
+    areSame([...a.roots.keys()], [...b.roots.keys()])
   );
 }
 
+const idOf = ({ authority }: OpenAuthority): string => authority.id;
+
+const areSame = (a: readonly unknown[], b: readonly unknown[]): boolean =>
+  a.length === b.length && a.every((each, i) => each === b[i]);
+
 /** Selects the newest CRL of each root of the bundle that has one. Root certificates with one key and name share a CRL. */
-export function rootCrlsIn({ trustBundle, store }: AuthorityView): readonly RootCrl[] {
+export function rootCrlsIn({ trustBundle, store }: AuthorityView): CrlInput["roots"] {
   const found = new Map<Crl, Certificate>();
   const { crl: stored } = store.statements;
   for (const der of stored.length > 0 ? trustBundle.roots : []) {
@@ -228,7 +225,7 @@ export function rootCrlsIn({ trustBundle, store }: AuthorityView): readonly Root
     const crl = newestOf(root, stored);
     if (crl) found.set(crl, root);
   }
-  return [...found].map(([crl, root]) => ({ crl, root }));
+  return found;
 }
 
 /** The newest stored CRL of a root; `undefined` if it has none. */
@@ -242,7 +239,7 @@ export function newestOf(root: Certificate, stored: readonly Crl[]): Crl | undef
 /** The number of a CRL; 0 without one. */
 export const numberOf = ({ number = 0n }: Crl): bigint => number;
 
-async function publishedOf({ crl, root }: RootCrl): Promise<PublishedCrl> {
+async function publishedOf([crl, root]: [Crl, Certificate]): Promise<PublishedCrl> {
   const { authorityKeyIdentifier = new Uint8Array(), der, signedBytes } = crl;
   const authority = Hex.format(authorityKeyIdentifier);
   return { authority, issuer: root, der, digest: await digestOf(signedBytes) };
