@@ -41,10 +41,8 @@ export const CaExtension = {
 } as const;
 
 /**
- * Reads the extensions of a certificate that {@link parseForeignAuthority} accepts. Each must follow
- * RFC 5280 to its last octet, because verifiers differ in what they forgive.
- *
- * @throws DerError that names the extension.
+ * Reads the extensions of a certificate that {@link parseForeignAuthority} accepts. Each must follow RFC 5280 to its last
+ * octet, because verifiers differ in what they forgive. @throws DerError that names the extension.
  */
 export function readCaClaims(signedBytes: Bytes): CaClaims {
   const found = new Map(
@@ -56,7 +54,12 @@ export function readCaClaims(signedBytes: Bytes): CaClaims {
     tag: number = Tag.sequence,
   ): T | undefined => {
     const value = found.get(CaExtension[name])?.value;
-    return value && readAs(name, () => reader(soleElement(value, tag)));
+    try {
+      return value && reader(soleElement(value, tag));
+    } catch (error) {
+      if (!(error instanceof DerError)) throw error;
+      throw new DerError(`the extension ${name} does not parse: ${error.message}`);
+    }
   };
   const constraints = read("basicConstraints", readBasicConstraints);
   read("certificatePolicies", readPolicies);
@@ -76,15 +79,6 @@ export function readCaClaims(signedBytes: Bytes): CaClaims {
     requiresExplicitPolicy: read("policyConstraints", readExplicitPolicy) ?? false,
     criticalExtensions: [...found].filter(([, { isCritical }]) => isCritical).map(([oid]) => oid),
   };
-}
-
-function readAs<T>(extension: string, read: () => T): T {
-  try {
-    return read();
-  } catch (error) {
-    if (!(error instanceof DerError)) throw error;
-    throw new DerError(`the extension ${extension} does not parse: ${error.message}`);
-  }
 }
 
 /** Reads the content of the one element of an extension's value. */
