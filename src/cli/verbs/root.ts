@@ -3,6 +3,7 @@ import { Mint } from "../../ca/mint.ts";
 import type { OpenedStore } from "../../ca/opened-store.ts";
 import { trustRoot } from "../../ca/rotation/adopt.ts";
 import { OperatorError } from "../../foundation/errors.ts";
+import { createRootTaint } from "../../pki/authority/new-taint.ts";
 import { Taint } from "../../pki/authority/taint.ts";
 import { AdditionalRoot } from "../../pki/authority/trust-bundle.ts";
 import { Bytes } from "../../pki/encoding/bytes.ts";
@@ -151,7 +152,7 @@ export async function remove(session: Session, id: string, options: RemoveOption
   // Applies the existing taints first, because a removal that is scheduled can only be moved to an earlier time.
   const root = findByIdPrefix(Taint.apply(additionalRoots, taints), id, "additional root");
   const at = addSeconds(now, options.after ?? mint.phaseLengths.propagationSeconds);
-  const taint = AdditionalRoot.retire(root, at, now);
+  const taint = createRootTaint(root, at, now);
   requireEffect({ authorities: additionalRoots, taints: storedTaints }, taint);
   const question = `Remove ${root.id} from the trust bundle at ${formatInstant(at)}? Verifiers refuse its certificates from then on.`;
   await Session.confirm(session, question);

@@ -1,6 +1,7 @@
-import { addSeconds, earlier, wholeSeconds } from "../x509/validity.ts";
+import { addSeconds, earlier, later, wholeSeconds } from "../x509/validity.ts";
 import type { Schedule, ScheduledAuthority } from "./schedule.ts";
 import { Taint } from "./taint.ts";
+import type { AdditionalRoot } from "./trust-bundle.ts";
 
 /**
  * When a tainted root leaves the bundle. `immediately` makes verifiers refuse every leaf under it,
@@ -58,4 +59,13 @@ function lastLeafGone(
   const mintedFor = (retiresAt.getTime() - signsUntil.getTime()) / 1000;
   const overlapSeconds = Math.max(mintedFor, longestLeafSeconds + propagationSeconds);
   return addSeconds(earlier(everyReaderKnows, signsUntil), overlapSeconds);
+}
+
+/**
+ * Creates the taint that takes a root out of the bundle at an instant, or `now` if that is later. The store keeps every
+ * record of what verifiers once trusted.
+ */
+export function createRootTaint({ id, schedule }: AdditionalRoot, at: Date, now: Date): Taint {
+  const retiresAt = wholeSeconds(earlier(later(at, now), schedule.retiresAt));
+  return { id, taintedAt: wholeSeconds(now), retiresAt };
 }

@@ -122,7 +122,7 @@ export interface AdditionalRoot extends ScheduledAuthority {
   readonly roots: readonly [Bytes];
 }
 
-/** Makes additional roots, and the taints that end them. */
+/** Makes additional roots. */
 export const AdditionalRoot = {
   /**
    * Creates a root that the bundle has from an instant until the root expires. Its signing phase is empty: it
@@ -138,14 +138,5 @@ export const AdditionalRoot = {
     const retiresAt = later(start, validity.notAfter);
     const schedule = { publishedFrom: start, signsFrom: start, signsUntil: start, retiresAt };
     return { id: fingerprintOf(der), roots: [der], schedule };
-  },
-
-  /**
-   * Creates the taint that takes a root out of the bundle at an instant, or `now` if that is later. The store keeps every
-   * record of what verifiers once trusted.
-   */
-  retire({ id, schedule }: AdditionalRoot, at: Date, now: Date): Taint {
-    const retiresAt = wholeSeconds(earlier(later(at, now), schedule.retiresAt));
-    return { id, taintedAt: wholeSeconds(now), retiresAt };
   },
 };

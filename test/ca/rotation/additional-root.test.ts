@@ -3,6 +3,7 @@ import { expect } from "vitest";
 import { Mint } from "../../../src/ca/mint.ts";
 import { trustRoot } from "../../../src/ca/rotation/adopt.ts";
 import { Rotation } from "../../../src/ca/rotation/rotate.ts";
+import { createRootTaint } from "../../../src/pki/authority/new-taint.ts";
 import { AdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
@@ -39,7 +40,7 @@ async function startWithRoot(options: Partial<RootOptions> = {}) {
 async function retire({ mint, now }: RunningCa, at: Date): Promise<string> {
   const [root] = (await openStore(mint)).additionalRoots;
   if (!root) throw new Error("no root");
-  await Mint.recordTaint(mint, AdditionalRoot.retire(root, at, now()));
+  await Mint.recordTaint(mint, createRootTaint(root, at, now()));
   return root.id;
 }
 
@@ -194,7 +195,7 @@ test("an additional root moves the sequence when it leaves, even if the store sh
   ca.pass(2 * refresh);
   const { additionalRoots } = await openStore(ca.mint);
   const [first, second] = additionalRoots.map((root, i) =>
-    AdditionalRoot.retire(root, addSeconds(ca.now(), propagation + 10 * i), ca.now()),
+    createRootTaint(root, addSeconds(ca.now(), propagation + 10 * i), ca.now()),
   );
   if (!first || !second) throw new Error("no roots");
   const before = await publishedBundle(ca);

@@ -9,7 +9,7 @@ import { Rotation } from "../../../src/ca/rotation/rotate.ts";
 import { readCertificates } from "../../../src/cli/verbs/import/pem-files.ts";
 import { verifyImported } from "../../../src/cli/verbs/import/verify.ts";
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
-import { AdditionalRoot } from "../../../src/pki/authority/trust-bundle.ts";
+import { createRootTaint } from "../../../src/pki/authority/new-taint.ts";
 import { Pem } from "../../../src/pki/encoding/pem.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
@@ -168,7 +168,7 @@ test("a root that leaves before every reader sees the intermediate is a new one 
   const [additional] = (await openStore(ca.mint)).additionalRoots;
   if (!additional) throw new Error("no additional root");
   const leaves = addSeconds(ca.now(), propagation / 2);
-  await Mint.recordTaint(ca.mint, AdditionalRoot.retire(additional, leaves, ca.now()));
+  await Mint.recordTaint(ca.mint, createRootTaint(additional, leaves, ca.now()));
   const installed = ca.now();
   const id = await renew(ca, next);
   const { authorities } = await openStore(ca.mint);

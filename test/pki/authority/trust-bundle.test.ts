@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type AuthorityKey, NewAuthority } from "../../../src/pki/authority/new-authority.ts";
+import { createRootTaint } from "../../../src/pki/authority/new-taint.ts";
 import { Schedule } from "../../../src/pki/authority/schedule.ts";
 import { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { toSpiffeBundle } from "../../../src/pki/authority/spiffe-bundle.ts";
@@ -229,7 +230,7 @@ describe("a retired root", () => {
     ["after it expires", 5000, 1000, [100, 100, 100, 1000]],
     ["before it is published", 50, 50, [50, 50, 50, 50]],
   ])("leaves the bundle %s", (_, at, retiresAt, phases) => {
-    const taint = AdditionalRoot.retire(root, second(at), second(Math.min(at, 300)));
+    const taint = createRootTaint(root, second(at), second(Math.min(at, 300)));
     expect([taint.id, secondOf(taint.retiresAt)]).toEqual([root.id, retiresAt]);
     const [retired] = Taint.apply([root], [taint]);
     expect(phasesOf((retired ?? root).schedule)).toEqual(phases);
@@ -241,21 +242,18 @@ describe("a retired root", () => {
       await createRoot({ notAfter: second(1000) }),
       second(100),
     );
-    const left = Taint.apply(
-      [root, other],
-      [AdditionalRoot.retire(root, second(300), second(300))],
-    );
+    const left = Taint.apply([root, other], [createRootTaint(root, second(300), second(300))]);
     expect(rootsPublishedAt(left, 400)).toEqual([inHex(other.roots[0])]);
   });
 
   test("does not leave before the operator retires it, whatever earlier instant is asked for", () => {
-    const { retiresAt } = AdditionalRoot.retire(root, second(200), second(300));
+    const { retiresAt } = createRootTaint(root, second(200), second(300));
     expect(secondOf(retiresAt)).toBe(300);
   });
 
   test("stays in the bundle while an authority needs it", () => {
     const authority = stub("aa", [50, 60, 500, 600], [inHex(der)]);
-    const [retired] = Taint.apply([root], [AdditionalRoot.retire(root, second(300), second(300))]);
+    const [retired] = Taint.apply([root], [createRootTaint(root, second(300), second(300))]);
     expect(TrustBundle.at([authority, retired ?? root], second(400)).roots).toHaveLength(1);
   });
 });

@@ -18,8 +18,7 @@ import {
 } from "../../../../src/cli/verbs/authority/backup-file.ts";
 import { summarizeBackup } from "../../../../src/cli/verbs/authority/restore-plan.ts";
 import type { KekRing } from "../../../../src/custody/kek.ts";
-import { createTaint } from "../../../../src/pki/authority/new-taint.ts";
-import { AdditionalRoot } from "../../../../src/pki/authority/trust-bundle.ts";
+import { createRootTaint, createTaint } from "../../../../src/pki/authority/new-taint.ts";
 import { JsonWebSignature } from "../../../../src/pki/jose/json-web-signature.ts";
 import { TokenKey } from "../../../../src/pki/jose/token-key.ts";
 import { TrustDomain } from "../../../../src/pki/spiffe-id.ts";
@@ -72,7 +71,7 @@ beforeAll(async () => {
   if (!rsa || !root) throw new Error("the store lacks something");
   const taint = createTaint(store, rsa.id, "with-last-leaf", lengths, addSeconds(now, 60));
   await Mint.recordTaint(full, taint);
-  await Mint.recordTaint(full, AdditionalRoot.retire(root, addSeconds(now, day), now));
+  await Mint.recordTaint(full, createRootTaint(root, addSeconds(now, day), now));
   const known = { knownFrom: now, why: "stolen" };
   await Mint.storeStatement(full, "denial", {
     ...known,

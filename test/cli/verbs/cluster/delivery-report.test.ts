@@ -21,7 +21,8 @@ import { formatOldRoots, oldRoots } from "../../../../src/cli/verbs/cluster/old-
 import { pushTargets } from "../../../../src/config/cluster-access.ts";
 import { ClusterPush } from "../../../../src/delivery/cluster-push.ts";
 import { PushContent } from "../../../../src/delivery/push-content.ts";
-import { AdditionalRoot, type NumberedBundle } from "../../../../src/pki/authority/trust-bundle.ts";
+import { createRootTaint } from "../../../../src/pki/authority/new-taint.ts";
+import type { NumberedBundle } from "../../../../src/pki/authority/trust-bundle.ts";
 import { Pem } from "../../../../src/pki/encoding/pem.ts";
 import { addSeconds, wholeSeconds } from "../../../../src/pki/x509/validity.ts";
 import { NodeFetch } from "../../../../src/program/http/http-client.ts";
@@ -365,7 +366,7 @@ describe("an old root", () => {
     const clusters = { a: 3 };
     const added = (await opened()).additionalRoots.find(({ id }) => id === sha256);
     expect(await old()).toEqual([{ sha256, leavesAt: added?.schedule.retiresAt, clusters }]);
-    if (added) await Mint.recordTaint(ca.mint, AdditionalRoot.retire(added, at, ca.now()));
+    if (added) await Mint.recordTaint(ca.mint, createRootTaint(added, at, ca.now()));
     expect(await old()).toEqual([{ sha256, leavesAt: at, clusters }]);
     ca.pass(3600);
     const left = await old();
