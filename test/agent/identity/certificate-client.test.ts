@@ -324,7 +324,7 @@ describe("a CA that never finishes the handshake of TLS", () => {
       isInHandshake: () => isInHandshake,
       reset: () => {},
     };
-    const ca = new CaClient(settings(), { channel, random: () => 0, log });
+    const ca = new CaClient(settings(), { channel, random: () => 0, log, pause: async () => {} });
     const send = async () => {
       throw new ConnectError("the operation timed out", Code.DeadlineExceeded);
     };
