@@ -111,9 +111,7 @@ const callers: Readonly<
 test.each<[Environment, string, RegExp]>([
   // The extension supported_groups: its type, two lengths, X25519MLKEM768, X25519 (RFC 8446 §4.2.7).
   [{}, "agent", /000a[0-9a-f]{8}11ec001d/],
-  [{}, "gateway", /000a[0-9a-f]{8}11ec001d/],
   // The two suites of AES-GCM alone (RFC 8446 §4.1.2), and the group alone.
-  [{ COMPLIANCE_POLICY: "pqc" }, "agent", /000413021301.*000a0004000211ec/],
   [{ COMPLIANCE_POLICY: "pqc" }, "gateway", /000413021301.*000a0004000211ec/],
   [{ GODEBUG: "prometheus=1,tlsmlkem=0" }, "gateway", /000a[0-9a-f]{8}001d/],
 ])(

@@ -52,10 +52,10 @@ describe("connections", () => {
 });
 
 describe("handshakes", () => {
-  test.each(["TLS", "plaintext"])("over %s that do not end are cut", async (over) => {
+  test("that do not end are cut, over TLS and in plaintext", async () => {
     const { served } = await start({ handshake_timeout: "100ms" });
-    const port = over === "TLS" ? served.port : (served.server.plaintextAddress?.port ?? 0);
-    await endOf(openSocket(port));
+    const ports = [served.port, served.server.plaintextAddress?.port ?? 0];
+    await Promise.all(ports.map((port) => endOf(openSocket(port))));
     expect(await limitsReached(served)).toContain("handshake_timeout");
   });
 
@@ -128,14 +128,13 @@ test("a port that closes destroys sockets before the end of their handshakes, an
 });
 
 describe("streams", () => {
-  test.each(["TLS", "plaintext"] as const)(
-    "of one connection over %s are bounded",
-    async (over) => {
-      const session = openSession(await start({ streams_per_connection: 7 }), over);
-      const [settings] = await once(session, "remoteSettings");
+  test("of one connection are bounded, over TLS and in plaintext", async () => {
+    const started = await start({ streams_per_connection: 7 });
+    for (const over of ["TLS", "plaintext"] as const) {
+      const [settings] = await once(openSession(started, over), "remoteSettings");
       expect(settings).toMatchObject({ maxConcurrentStreams: 7 });
-    },
-  );
+    }
+  });
 
   test("in all are bounded: one more is refused with a code that makes its caller try again", async () => {
     const started = await start({ streams: 2 });
@@ -153,43 +152,34 @@ describe("streams", () => {
     for (const stream of held) stream.close();
     await eventually(async () => expect(await issueFor(started, "127.0.0.1")).toBe(200));
   });
-
-  test("that never send their request are ended", async () => {
-    const started = await start({ progress_timeout: "200ms" });
-    const session = openSession(started, "TLS");
-    await codeOf(
-      session.request({
-        ":method": "POST",
-        ":path": rpcPath,
-        "content-type": "application/grpc",
-        authorization: started.authorization,
-      }),
-    );
-    expect(await limitsReached(started.served)).toContain("progress_timeout");
-  });
-
-  test("whose answer the caller does not read are ended", async () => {
-    const started = await start({ progress_timeout: "200ms" });
-    const session = openSession(started, "TLS", "127.0.0.1", { initialWindowSize: 0 });
-    const code = await codeOf(session.request({ ":path": "/bundle.pem" }));
-    expect(code).toBe(constants.NGHTTP2_CANCEL);
-  });
 });
 
-describe("a request of HTTP/1.1", () => {
-  test.each([
-    ["whose head drips", "GET /bundle.pem HTTP/1.1\r\nhost: a\r\nx: "],
-    [
-      "whose body drips",
-      `POST ${rpcPath} HTTP/1.1\r\nhost: a\r\ncontent-type: application/proto\r\ncontent-length: 60000\r\n\r\n`,
-    ],
-  ])("%s is ended", async (_, head) => {
-    const socket = openTls(await start({ progress_timeout: "300ms" }), "http/1.1");
+test("requests that never come, or drip, and answers that nobody reads are ended", async () => {
+  const started = await start({ progress_timeout: "300ms" });
+  const never = openSession(started, "TLS").request({
+    ":method": "POST",
+    ":path": rpcPath,
+    "content-type": "application/grpc",
+    authorization: started.authorization,
+  });
+  const unread = openSession(started, "TLS", "127.0.0.1", { initialWindowSize: 0 });
+  const dripping = [
+    "GET /bundle.pem HTTP/1.1\r\nhost: a\r\nx: ",
+    `POST ${rpcPath} HTTP/1.1\r\nhost: a\r\ncontent-type: application/proto\r\ncontent-length: 60000\r\n\r\n`,
+  ].map((head) => {
+    const socket = openTls(started, "http/1.1");
     socket.write(head);
     const drip = setInterval(() => socket.write("a"), 50);
     onTestFinished(() => clearInterval(drip));
-    await endOf(socket);
+    return endOf(socket);
   });
+  const [, code] = await Promise.all([
+    codeOf(never),
+    codeOf(unread.request({ ":path": "/bundle.pem" })),
+    ...dripping,
+  ]);
+  expect(code).toBe(constants.NGHTTP2_CANCEL);
+  expect(await limitsReached(started.served)).toContain("progress_timeout");
 });
 
 test("the port of callers answers health's Check, and that of monitoring its Watch as well", async () => {

@@ -97,7 +97,7 @@ describe("a log in a bucket", () => {
           await requireOnce(bucket, shards, answered);
         },
       ),
-      { numRuns: 25 },
+      { numRuns: 15 },
     );
   });
 });
