@@ -18,11 +18,13 @@ import {
 import { createEventRecorder, type EventRecorder } from "../testkit/log/event-recorder.ts";
 import { eventually } from "../testkit/time/eventually.ts";
 import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
-
 import { createVirtualTime, type VirtualTime } from "../testkit/time/virtual-time.ts";
 
 const credential = "CLUSTER_CREDENTIAL_A";
 const limits: PushLimits = { requests: 1000, seconds: 60, clustersAtOnce: 2, writesAtOnce: 2 };
+
+const founded = await startCa();
+await founded.found();
 
 let ca: RunningCa;
 let api: WatchedApi;
@@ -31,8 +33,8 @@ let log: EventRecorder;
 let time: VirtualTime;
 
 beforeEach(async () => {
-  [api, other, ca] = await Promise.all([startWatchedApi(), startWatchedApi(), startCa()]);
-  await ca.found();
+  [api, other] = await Promise.all([startWatchedApi(), startWatchedApi()]);
+  ca = founded;
   log = createEventRecorder();
   time = createVirtualTime(new Date());
   for (const each of [api, other]) {
@@ -448,6 +450,7 @@ describe("no cluster gets a request", () => {
   });
 
   test("while the store cannot be read", async () => {
+    ca = await startCa();
     ca.store.load = () => Promise.reject(new Error("away"));
     await pushTo().deliver(ca.now());
     expect(api.asked).toEqual([]);
