@@ -1,4 +1,4 @@
-import { writeFile } from "node:fs/promises";
+import { cp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import { openDeployment } from "../../src/cli/session/deployment.ts";
@@ -15,7 +15,7 @@ import { proved, workload } from "../testkit/pki/certificates.ts";
 import { generateSigner } from "../testkit/pki/csr.ts";
 import { MemoryTerminal } from "../testkit/programs/memory-terminal.ts";
 import { operatorRefusalOf } from "../testkit/refusal.ts";
-import { temporaryFolder } from "../testkit/temporary-folder.ts";
+import { lastingFolder, temporaryFolder } from "../testkit/temporary-folder.ts";
 
 /** A `rampart.toml` for verbs on a store of files: one issuer, and these lines. */
 export const storeToml = (store: string, ...lines: readonly string[]): string =>
@@ -34,6 +34,8 @@ interface ListedAuthority {
   readonly signs: boolean;
   readonly schedule: Record<"publishedFrom" | "signsFrom" | "signsUntil" | "retiresAt", string>;
 }
+
+const originals = new Map<string, Promise<Operator>>();
 
 /** Somebody who types verbs on a CA with a store of files, at a pipe, and whose clock a test sets. */
 export class Operator {
@@ -61,6 +63,24 @@ export class Operator {
   static async create(now: Date, ...usual: readonly string[]): Promise<Operator> {
     const operator = new Operator(await temporaryFolder(), now, usual);
     await operator.configure();
+    return operator;
+  }
+
+  /** One whose CA has its first authority. Those of one instant and the same lines have copies of one store. */
+  static async founded(now: Date, ...usual: readonly string[]): Promise<Operator> {
+    const key = JSON.stringify([now, usual]);
+    const known = originals.get(key) ?? Operator.#found(now, usual);
+    originals.set(key, known);
+    const [original, operator] = await Promise.all([known, Operator.create(now, ...usual)]);
+    operator.terminal.setVariable("KEK", original.terminal.environment["KEK"]);
+    await cp(original.file("store"), operator.file("store"), { recursive: true });
+    return operator;
+  }
+
+  static async #found(now: Date, usual: readonly string[]): Promise<Operator> {
+    const operator = new Operator(await lastingFolder(), now, usual);
+    await operator.configure();
+    await operator.authority("init", "--yes");
     return operator;
   }
 

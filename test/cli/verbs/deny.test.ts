@@ -16,8 +16,7 @@ const deny = (...words: readonly string[]) => operator.run(denyCommand, words);
 const list = async () => JSON.parse(await deny("list", "--json"));
 
 beforeEach(async () => {
-  operator = await Operator.create(now, 'PROPAGATION_INTERVAL = "30s"');
-  await operator.authority("init", "--yes");
+  operator = await Operator.founded(now, 'PROPAGATION_INTERVAL = "30s"');
 });
 
 describe("deny add", () => {

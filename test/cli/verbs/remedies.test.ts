@@ -526,13 +526,12 @@ const forPeople: readonly FindingName[] = [
 
 describe("a remedy of a finding, typed as it stands, cures that, and brings no other", () => {
   beforeEach(async () => {
-    operator = await Operator.create(
+    operator = await Operator.founded(
       start,
       'MONITORING_LISTEN = "127.0.0.1:0"\nPROPAGATION_INTERVAL = "30s"\nMAX_WORKLOAD_CERT_TTL = "24h"',
       'TRUST_DOMAIN = "mesh.test"',
     );
     operator.terminal.setVariable("RAMPART_PASSPHRASE", passphrase);
-    await done("authority init", "--yes");
   });
 
   test.each(findings.filter(({ owner }) => isRoot || owner === undefined))(

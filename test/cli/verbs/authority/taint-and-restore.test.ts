@@ -20,9 +20,8 @@ const list = () => operator.authorities();
 const signing = async () => (await list()).find(({ phase }) => phase === "signing")?.id ?? "";
 
 beforeEach(async () => {
-  operator = await Operator.create(start, 'PROPAGATION_INTERVAL = "0s"');
+  operator = await Operator.founded(start, 'PROPAGATION_INTERVAL = "0s"');
   recipient = await operator.recipient();
-  await authority("init", "--yes");
 });
 
 const out = () => operator.file("backup.age");

@@ -29,9 +29,8 @@ const leafIn = (file: string, signer: OpenAuthority | undefined, endsAfter?: num
   operator.leaf(file, signer, endsAfter);
 
 beforeEach(async () => {
-  operator = await Operator.create(now, 'PROPAGATION_INTERVAL = "30s"');
+  operator = await Operator.founded(now, 'PROPAGATION_INTERVAL = "30s"');
   await operator.configure('CRL = "on"');
-  await operator.authority("init", "--yes");
   const [first] = await operator.issuers();
   if (first) issuer = first;
 });

@@ -26,17 +26,18 @@ let operator: Operator;
 const config = () => operator.config;
 const store = () => operator.file("store");
 
+const usual = [
+  'MONITORING_LISTEN = "127.0.0.1:0"',
+  'PROPAGATION_INTERVAL = "30s"',
+  'MAX_WORKLOAD_CERT_TTL = "24h"',
+  'TRUST_DOMAIN = "mesh.test"',
+];
+
 /** Writes a configuration that is complete but for a port of monitoring: `world-findings.test.ts` asks one. */
 const configure = (line = "", tables = issuers) =>
   writeFile(
     config(),
-    `STORE_DIRECTORY = ${JSON.stringify(store())}
-MONITORING_LISTEN = "127.0.0.1:0"
-PROPAGATION_INTERVAL = "30s"
-MAX_WORKLOAD_CERT_TTL = "24h"
-TRUST_DOMAIN = "mesh.test"
-${line}
-${tables}`,
+    [`STORE_DIRECTORY = ${JSON.stringify(store())}`, ...usual, line, tables].join("\n"),
   );
 
 function doctor(now: Date, ...words: readonly string[]): Promise<string> {
@@ -79,9 +80,8 @@ const namesAt = async (now?: Date): Promise<FindingName[]> =>
     .filter((name) => name !== "cluster-not-inspected" && name !== "node-version");
 
 beforeEach(async () => {
-  operator = await Operator.create(founded);
+  operator = await Operator.founded(founded, ...usual);
   await configure();
-  await operator.authority("init", "--yes");
 });
 
 describe("a healthy CA", () => {
