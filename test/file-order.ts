@@ -2,7 +2,7 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** Beginnings of paths under `test` of the files that mostly wait, the longest first. */
 const waiting = [
-  "cli/verbs/acceptance/",
+  "cli/verbs/acceptance/acceptance",
   "node/http/certificate-service",
   "cli/verbs/run/processes",
   "agent/stories/",

@@ -84,7 +84,10 @@ test("refuses an environment that the configuration lacks", async () => {
   }
 });
 
-test("asks for a configuration that does not exist", async () => {
+test("asks for a configuration that does not exist, and finds none in a folder", async () => {
+  const folder = await temporaryFolder();
+  const told = await operatorErrorOf(() => openDeployment({ config: folder }, {}, now));
+  expect(told).toEqual([`${folder} binds no KV namespace AUTHORITIES`]);
   expect(await operatorErrorOf(() => openDeployment({ config: "nowhere.toml" }, {}, now))).toEqual([
     "nowhere.toml does not exist: name the configuration with --config",
   ]);

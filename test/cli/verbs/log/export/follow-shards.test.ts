@@ -274,17 +274,19 @@ describe("log follow --to a collector", () => {
     expect([await run(), left]).toEqual([0, []]);
   });
 
-  test.each([
-    [[400, {}, '{"message":"no such\\u001b[1m field"}'], "answered 400: no such?[1m field"],
-    [[500], "answered 500"],
-    [[301, { location: "http://127.0.0.1:1/" }], "answered 301"],
-    [[503, { "retry-after": "61" }], "or give --every"],
-  ] as const)("stops at %j, and sends the same again the next time", async (answer, said) => {
-    const { origin, accepted } = await collector(answer);
-    const { code, stderr } = await follow(`--to ${origin}`);
-    expect([code, stderr]).toEqual([1, expect.stringContaining(said)]);
-    expect(stderr).toContain(`${originOf("0")}: 3 entries, 0 exported\n`);
-    accepted.length = 0;
+  test("stops at what a collector refuses, and sends the same again the next time", async () => {
+    const refused = [
+      [[400, {}, '{"message":"no such\\u001b[1m field"}'], "answered 400: no such?[1m field"],
+      [[500], "answered 500"],
+      [[301, { location: "http://127.0.0.1:1/" }], "answered 301"],
+      [[503, { "retry-after": "61" }], "or give --every"],
+    ] as const;
+    const { origin, accepted } = await collector(...refused.map(([answer]) => answer));
+    for (const [, said] of refused) {
+      const { code, stderr } = await follow(`--to ${origin}`);
+      expect([code, stderr]).toEqual([1, expect.stringContaining(said)]);
+      expect(stderr).toContain(`${originOf("0")}: 3 entries, 0 exported\n`);
+    }
     expect((await follow(`--to ${origin}`)).code).toBe(0);
     expect(accepted).toHaveLength(5);
   });
@@ -335,7 +337,7 @@ describe("log follow --to a collector", () => {
     const looks = Promise.withResolvers<void>();
     let found = 0;
     child.onLine((each) => {
-      if (each.includes('"stale-checkpoint"') && ++found === 6) looks.resolve();
+      if (each.includes('"stale-checkpoint"') && ++found === 4) looks.resolve();
     });
     await looks.promise;
     expect(child.lines.join("\n")).toContain("the collector did not answer (ECONNREFUSED)");
