@@ -46,7 +46,7 @@ beforeAll(async () => {
   keks = await createKekRing();
 });
 
-/** A store of which one call, counted from 1, is interrupted. */
+/** A store of which one call, counted from 1, is interrupted. After a read, only a failure makes a difference. */
 function interrupted(store: AuthorityStore, at: number, how: Interruption) {
   const killed = Promise.withResolvers<void>();
   let calls = 0;
@@ -62,7 +62,7 @@ function interrupted(store: AuthorityStore, at: number, how: Interruption) {
     calls: () => calls,
     killed: killed.promise,
     store: {
-      load: () => through(() => store.load()),
+      load: how === "fails" ? () => through(() => store.load()) : () => store.load(),
       put: (record) => through(() => store.put(record)),
       delete: (name) => through(() => store.delete(name)),
     } satisfies AuthorityStore,
