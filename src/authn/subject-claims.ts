@@ -1,6 +1,6 @@
 import { DnsName } from "../foundation/addresses.ts";
 import { rejectCredential } from "../foundation/errors.ts";
-import type { Members } from "../foundation/json.ts";
+import type { Members } from "../foundation/json-members.ts";
 import { type Bytes, Hex } from "../pki/encoding/bytes.ts";
 import { RegisteredClaims } from "../pki/jose/registered-claims.ts";
 import { ServiceAccount } from "../pki/spiffe-id.ts";

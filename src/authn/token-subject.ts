@@ -1,4 +1,4 @@
-import type { Members } from "../foundation/json.ts";
+import type { Members } from "../foundation/json-members.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 

@@ -14,7 +14,7 @@ import {
 import { certifyBelow, serviceRootSigner } from "../custody/key-service/service-root.ts";
 import { vaultKey } from "../custody/key-service/vault-transit.ts";
 import { messageOf } from "../foundation/errors.ts";
-import { jsonIn, Members } from "../foundation/json.ts";
+import { jsonIn, Members } from "../foundation/json-members.ts";
 
 type LeasePorts = Pick<LeaseParts, "monotonic" | "random">;
 

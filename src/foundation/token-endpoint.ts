@@ -2,7 +2,7 @@ import { isSafeToFetch } from "./addresses.ts";
 import { OperatorError } from "./errors.ts";
 import { type Fetch, FetchError, ResponseBody, toFetchError } from "./fetch.ts";
 import { bearerToken } from "./headers.ts";
-import { Members } from "./json.ts";
+import { Members } from "./json-members.ts";
 
 /** An HTTP endpoint that answers GET with a token. */
 export interface TokenEndpoint {

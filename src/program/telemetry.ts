@@ -1,7 +1,7 @@
 import type { Registry } from "prom-client";
 import type { OperationLog } from "../foundation/events.ts";
 import type { HeaderFields } from "../foundation/headers.ts";
-import type { Members } from "../foundation/json.ts";
+import type { Members } from "../foundation/json-members.ts";
 import type { Pause } from "../foundation/pause.ts";
 import type { Lifetime } from "./lifetime.ts";
 

@@ -1,5 +1,5 @@
 import { hostname } from "node:os";
-import { jsonIn } from "../../foundation/json.ts";
+import { jsonIn } from "../../foundation/json-members.ts";
 import { SmallFile, unlessMissing } from "../../program/files/small-file.ts";
 import {
   type Environment,

@@ -1,5 +1,5 @@
 import { rejectCredential } from "../../foundation/errors.ts";
-import type { Members } from "../../foundation/json.ts";
+import type { Members } from "../../foundation/json-members.ts";
 import type { BoundAccount, BoundNode, BoundObject } from "../../kubernetes/pods.ts";
 import { RegisteredClaims } from "../../pki/jose/registered-claims.ts";
 import { ServiceAccount } from "../../pki/spiffe-id.ts";

@@ -5,7 +5,7 @@ import { Kek } from "../../custody/kek.ts";
 import { WrappedKek } from "../../custody/key-service/kek-lease.ts";
 import { wrapKek } from "../../custody/key-service/operators-keys.ts";
 import { OperatorError } from "../../foundation/errors.ts";
-import { jsonIn } from "../../foundation/json.ts";
+import { jsonIn } from "../../foundation/json-members.ts";
 import { Session, type SessionOptions } from "../session/session.ts";
 import { ofKeyService, openKeyServices } from "../session/stores.ts";
 import {

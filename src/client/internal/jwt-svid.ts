@@ -1,4 +1,4 @@
-import { jsonIn, Members } from "../../foundation/json.ts";
+import { jsonIn, Members } from "../../foundation/json-members.ts";
 import { Base64 } from "../../pki/encoding/base64.ts";
 import { ClientError, rejectResponse } from "./client-error.ts";
 

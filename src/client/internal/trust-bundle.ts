@@ -1,4 +1,4 @@
-import { Members } from "../../foundation/json.ts";
+import { Members } from "../../foundation/json-members.ts";
 import { Base64 } from "../../pki/encoding/base64.ts";
 import { Pem } from "../../pki/encoding/pem.ts";
 import { rejectResponse } from "./client-error.ts";

@@ -1,4 +1,4 @@
-import { Members } from "../../foundation/json.ts";
+import { Members } from "../../foundation/json-members.ts";
 import { Base64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import {

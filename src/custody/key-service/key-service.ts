@@ -1,7 +1,7 @@
 import { isSafeToFetch } from "../../foundation/addresses.ts";
 import { ConfigurationError, messageOf } from "../../foundation/errors.ts";
 import type { Fetch } from "../../foundation/fetch.ts";
-import type { Members } from "../../foundation/json.ts";
+import type { Members } from "../../foundation/json-members.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { SignatureAlgorithm } from "../../pki/signature-algorithm.ts";
 

@@ -1,5 +1,5 @@
 import { CaError } from "../../foundation/errors.ts";
-import { Members } from "../../foundation/json.ts";
+import { Members } from "../../foundation/json-members.ts";
 import { Base64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";

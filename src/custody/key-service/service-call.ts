@@ -1,6 +1,6 @@
 import { isSafeToFetch } from "../../foundation/addresses.ts";
 import { type Fetch, ResponseBody, toFetchError } from "../../foundation/fetch.ts";
-import { jsonIn, Members } from "../../foundation/json.ts";
+import { jsonIn, Members } from "../../foundation/json-members.ts";
 import { Base64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import {

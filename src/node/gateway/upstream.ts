@@ -6,7 +6,7 @@ import { isRecent } from "../../foundation/caches.ts";
 import { messageOf, OperatorError } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/fetch.ts";
 import { RetryAfter } from "../../foundation/headers.ts";
-import { jsonIn } from "../../foundation/json.ts";
+import { jsonIn } from "../../foundation/json-members.ts";
 import { jsonText } from "../../foundation/text.ts";
 import { TokenFile } from "../../program/files/small-file.ts";
 import { HttpClient, parseTarget } from "../../program/http/http-client.ts";

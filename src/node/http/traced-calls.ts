@@ -1,5 +1,5 @@
 import type { EventLog } from "../../ca/issuance/event-log.ts";
-import { Members } from "../../foundation/json.ts";
+import { Members } from "../../foundation/json-members.ts";
 import type { Spans } from "../../program/telemetry.ts";
 import type { RpcResponse, RpcService } from "../../transport/rpc/rpc.ts";
 import { statusCodeOf } from "../../transport/rpc/status-code.ts";

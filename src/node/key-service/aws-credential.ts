@@ -4,7 +4,7 @@ import { type Credential, KeyServiceError } from "../../custody/key-service/key-
 import { ServiceCall } from "../../custody/key-service/service-call.ts";
 import { isSafeToFetch } from "../../foundation/addresses.ts";
 import { OperatorError } from "../../foundation/errors.ts";
-import type { Members } from "../../foundation/json.ts";
+import type { Members } from "../../foundation/json-members.ts";
 import { SingleFlight } from "../../foundation/single-flight.ts";
 import { fingerprintOf } from "../../pki/encoding/bytes.ts";
 import { SmallFile, TokenFile } from "../../program/files/small-file.ts";

@@ -7,7 +7,7 @@ import {
 } from "../../custody/key-service/key-service.ts";
 import { type Answer, type Asked, ServiceCall } from "../../custody/key-service/service-call.ts";
 import { isSafeToFetch } from "../../foundation/addresses.ts";
-import { jsonIn, Members } from "../../foundation/json.ts";
+import { jsonIn, Members } from "../../foundation/json-members.ts";
 import { SmallFile, TokenFile } from "../../program/files/small-file.ts";
 import { NodeFetch } from "../../program/http/http-client.ts";
 import { accountTokenFile, type Environment } from "../files/places.ts";

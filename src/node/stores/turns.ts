@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { jsonIn } from "../../foundation/json.ts";
+import { jsonIn } from "../../foundation/json-members.ts";
 import { type Lease, LeaseCandidate, type LeasePlace } from "../lease.ts";
 import type { ObjectSpace } from "./object-space.ts";
 

@@ -1,4 +1,4 @@
-import { Members } from "../../foundation/json.ts";
+import { Members } from "../../foundation/json-members.ts";
 import { KeySet } from "./key-set.ts";
 
 /** The keys of a trust domain for JWT-SVIDs (SPIFFE JWT-SVID §4). */

@@ -1,5 +1,5 @@
 import { rejectCredential } from "../../foundation/errors.ts";
-import type { Members } from "../../foundation/json.ts";
+import type { Members } from "../../foundation/json-members.ts";
 import { SpiffeId, TrustDomain } from "../spiffe-id.ts";
 import { JsonWebSignature } from "./json-web-signature.ts";
 import { type JwsAlgorithm, KeySet } from "./key-set.ts";

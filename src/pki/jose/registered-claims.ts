@@ -1,5 +1,5 @@
 import { rejectCredential } from "../../foundation/errors.ts";
-import type { Members } from "../../foundation/json.ts";
+import type { Members } from "../../foundation/json-members.ts";
 
 /** How far in the future `nbf` and `iat` may lie, for issuers whose clocks are ahead. `exp` gets no leeway. */
 export const leewaySeconds = 60;

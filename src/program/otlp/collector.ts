@@ -1,6 +1,6 @@
 import { type Fetch, FetchError, ResponseBody, toFetchError } from "../../foundation/fetch.ts";
 import { RetryAfter } from "../../foundation/headers.ts";
-import { jsonIn, Members } from "../../foundation/json.ts";
+import { jsonIn, Members } from "../../foundation/json-members.ts";
 
 /** The answer of a collector after which the request is not sent again. */
 export interface CollectorAnswer {

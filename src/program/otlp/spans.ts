@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { CaError } from "../../foundation/errors.ts";
-import type { Members } from "../../foundation/json.ts";
+import type { Members } from "../../foundation/json-members.ts";
 import { TraceContext } from "../../foundation/trace-context.ts";
 import type { Spans } from "../telemetry.ts";
 import { OtlpValue } from "./values.ts";

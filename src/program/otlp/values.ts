@@ -1,5 +1,5 @@
 import { version } from "../../foundation/build.ts";
-import { Members } from "../../foundation/json.ts";
+import { Members } from "../../foundation/json-members.ts";
 
 /** Writes what requests of OTLP have in common, in JSON (opentelemetry-proto 1.11). */
 export const OtlpValue = {

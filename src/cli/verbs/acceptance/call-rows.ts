@@ -2,7 +2,7 @@ import { generateKeyPairSync, sign } from "node:crypto";
 import { Code } from "@connectrpc/connect";
 import { createClient } from "../../../client/client.ts";
 import { FetchError } from "../../../foundation/fetch.ts";
-import { jsonIn, Members } from "../../../foundation/json.ts";
+import { jsonIn, Members } from "../../../foundation/json-members.ts";
 import { Semaphore } from "../../../foundation/shared-work.ts";
 import { Base64 } from "../../../pki/encoding/base64.ts";
 import { Validity } from "../../../pki/x509/validity.ts";

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { type AgentOptions, request } from "node:https";
 import tls, { type TLSSocket } from "node:tls";
 import { toFetchError } from "../../../foundation/fetch.ts";
-import { jsonIn, Members } from "../../../foundation/json.ts";
+import { jsonIn, Members } from "../../../foundation/json-members.ts";
 import { EnvironmentProxies } from "../../../program/http/proxies.ts";
 import { TlsAgent } from "../../../program/http/tunnel.ts";
 import { CompliancePolicy, Handshake } from "../../../program/tls-policy.ts";

@@ -11,7 +11,8 @@ import {
 } from "../../../custody/record-kinds.ts";
 import { KeyedStatement } from "../../../custody/statement.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { JsonBounds, jsonIn } from "../../../foundation/json.ts";
+import { JsonBounds } from "../../../foundation/json.ts";
+import { jsonIn } from "../../../foundation/json-members.ts";
 import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
 import { Session } from "../../session/session.ts";
 import {

@@ -7,7 +7,7 @@ import {
   X509Crl,
 } from "@peculiar/x509";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { jsonIn, Members } from "../../../foundation/json.ts";
+import { jsonIn, Members } from "../../../foundation/json-members.ts";
 import { Base64 } from "../../../pki/encoding/base64.ts";
 import { type Bytes, fingerprintOf, Hex } from "../../../pki/encoding/bytes.ts";
 import { DerError } from "../../../pki/encoding/der-reader.ts";

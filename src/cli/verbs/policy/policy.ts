@@ -4,7 +4,7 @@ import { Command } from "commander";
 import * as z from "zod/mini";
 import { Circumstances } from "../../../ca/policy/circumstances.ts";
 import { OperatorError } from "../../../foundation/errors.ts";
-import { jsonIn } from "../../../foundation/json.ts";
+import { jsonIn } from "../../../foundation/json-members.ts";
 import { exitCodes, typedInstant } from "../../terminal/command-line.ts";
 import { formatTable } from "../../terminal/table.ts";
 import type { Terminal } from "../../terminal/terminal.ts";

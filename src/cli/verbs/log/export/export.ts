@@ -3,7 +3,7 @@ import { isSafeToFetch } from "../../../../foundation/addresses.ts";
 import { Backoff } from "../../../../foundation/backoff.ts";
 import { OperatorError } from "../../../../foundation/errors.ts";
 import { FetchError } from "../../../../foundation/fetch.ts";
-import type { Members } from "../../../../foundation/json.ts";
+import type { Members } from "../../../../foundation/json-members.ts";
 import { PemFile } from "../../../../program/files/pem-file.ts";
 import { NodeFetch } from "../../../../program/http/http-client.ts";
 import { Collector, otelPairs } from "../../../../program/otlp/collector.ts";

@@ -1,6 +1,6 @@
 import { createHash, X509Certificate } from "node:crypto";
 import { version } from "../../../../foundation/build.ts";
-import { jsonIn, Members } from "../../../../foundation/json.ts";
+import { jsonIn, Members } from "../../../../foundation/json-members.ts";
 import { OtlpValue } from "../../../../program/otlp/values.ts";
 import { entryFields, type IndexedEntry } from "../entry.ts";
 
