@@ -4,13 +4,11 @@ import { isRecent } from "../foundation/caches.ts";
 import { CaError } from "../foundation/errors.ts";
 import { type DocumentFetch, FetchError, Fetching } from "../foundation/fetch.ts";
 import { Semaphore, type SharedWork, type WorkSharing } from "../foundation/shared-work.ts";
+import type { JsonWebSignature } from "../pki/jose/json-web-signature.ts";
 import { type JudgedKeySet, KeySet } from "../pki/jose/key-set.ts";
 
 /** The key that a token's header asks for. */
-export interface KeyQuery {
-  readonly algorithm: string;
-  readonly keyId: string | undefined;
-}
+export type KeyQuery = Pick<JsonWebSignature, "algorithm" | "keyId">;
 
 /**
  * The keys of one issuer that may have signed a token; empty if the issuer has no such key.
@@ -39,11 +37,6 @@ export interface KeyState {
   /** The last fetch, if it failed. */
   readonly failure?: { readonly at: Date; readonly detail: string } | undefined;
 }
-
-/** The source of an issuer's published keys. */
-type KeyLocation =
-  | { readonly kind: "jwks-uri"; readonly url: string }
-  | { readonly kind: "discovery"; readonly issuer: string };
 
 /** Called when an issuer's keys could not be fetched, even while older ones still serve. */
 export type KeyFetchFailed = (issuer: string, error: FetchError) => void;
@@ -83,9 +76,13 @@ export const IssuerKeys = {
     return Object.assign(find, { state });
   },
 
-  /** Fetches the keys that an issuer publishes, when a token needs them. */
-  published(issuer: string, location: KeyLocation, fetching: KeyFetching): IssuerKeys {
-    const keys = new PublishedKeys(issuer, location, fetching);
+  /**
+   * Fetches the keys that an issuer publishes, when a token needs them.
+   *
+   * @param url Where they are; absent to read the issuer's discovery document.
+   */
+  published(issuer: string, url: string | undefined, fetching: KeyFetching): IssuerKeys {
+    const keys = new PublishedKeys(issuer, url, fetching);
     return Object.assign(keys.find, { state: keys.stateAt, probe: keys.probe });
   },
 
@@ -119,7 +116,7 @@ export const IssuerKeys = {
  */
 class PublishedKeys {
   readonly #issuer: string;
-  readonly #location: KeyLocation;
+  readonly #url: string | undefined;
   readonly #means: KeyFetching;
   readonly #longestMilliseconds: number;
   readonly #fetching: SharedWork;
@@ -129,10 +126,10 @@ class PublishedKeys {
   /** How long after {@link #begun} no other fetch begins. */
   #pauseSeconds = 0;
 
-  constructor(issuer: string, location: KeyLocation, means: KeyFetching) {
+  constructor(issuer: string, url: string | undefined, means: KeyFetching) {
     const { fetchTimeoutMilliseconds = Fetching.usualTimeoutMilliseconds, waitingCapacity } = means;
     this.#issuer = issuer;
-    this.#location = location;
+    this.#url = url;
     this.#means = means;
     // With discovery, fetching the keys takes two requests.
     this.#longestMilliseconds = 2 * fetchTimeoutMilliseconds + 1000;
@@ -177,7 +174,10 @@ class PublishedKeys {
     // Set before the fetch, so that requests with cached keys do not wait for it.
     this.#pauseSeconds = this.#longestMilliseconds / 1000;
     try {
-      this.#fetched = { ...(await fetchKeySet(this.#location, fetchJson)), at: now };
+      const source: KeySource = this.#url
+        ? { url: this.#url, reach: "anywhere" }
+        : await IssuerKeys.discover(this.#issuer, fetchJson);
+      this.#fetched = { ...(await fetchKeySet(source, fetchJson)), at: now };
       this.#failure = undefined;
       this.#pauseSeconds = coolDownSeconds;
     } catch (error) {
@@ -203,12 +203,8 @@ class PublishedKeys {
   }
 }
 
-async function fetchKeySet(location: KeyLocation, fetchJson: DocumentFetch): Promise<JudgedKeySet> {
-  const { url, reach }: KeySource =
-    location.kind === "jwks-uri"
-      ? { url: location.url, reach: "anywhere" }
-      : await IssuerKeys.discover(location.issuer, fetchJson);
-  const published = await fetchJson[reach](url);
+async function fetchKeySet(source: KeySource, fetchJson: DocumentFetch): Promise<JudgedKeySet> {
+  const published = await fetchJson[source.reach](source.url);
   const usable = KeySet.parse(published);
   if (!usable) throw new FetchError(`answered ${KeySet.fault(published)}`);
   return { usable, unusable: KeySet.unusable(published) };

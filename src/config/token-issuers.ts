@@ -75,7 +75,7 @@ export function operatorKeys(issuer: string, url: string, platform: ClusterPlatf
   const { pools = withoutReload } = platform;
   return pools.keys.of(["operators", issuer, url], () => {
     const fetching = keyFetching(platform, maximumWaitingOperators);
-    return IssuerKeys.published(issuer, { kind: "jwks-uri", url }, fetching);
+    return IssuerKeys.published(issuer, url, fetching);
   });
 }
 
@@ -194,10 +194,7 @@ function issuerKeys(
   { keys }: ReusedParts,
 ): IssuerKeys {
   if (jwks) return IssuerKeys.pinned(jwks);
-  const location = jwks_uri
-    ? ({ kind: "jwks-uri", url: jwks_uri } as const)
-    : ({ kind: "discovery", issuer } as const);
-  return keys.of([issuer, location], () => IssuerKeys.published(issuer, location, fetching));
+  return keys.of([issuer, jwks_uri], () => IssuerKeys.published(issuer, jwks_uri, fetching));
 }
 
 /** The means to ask the API server of an issuer's cluster. */

@@ -33,14 +33,13 @@ describe("discovery", () => {
       response.end(typeof document === "string" ? document : JSON.stringify(document));
     });
     const issuer = `${server.origin}${path}`;
-    const location = { kind: "discovery", issuer } as const;
     const fetching = {
       fetchJson,
       keyFetchFailed: () => {},
       shareWork: sharePromises,
       waitingCapacity: new Semaphore(1),
     };
-    return { server, keys: IssuerKeys.published(issuer, location, fetching) };
+    return { server, keys: IssuerKeys.published(issuer, undefined, fetching) };
   }
 
   test.each([
@@ -88,16 +87,12 @@ describe("the keys that a document names", () => {
         asked.push(`${reach} ${url}`);
         return { keys: [first] };
       };
-    const keys = IssuerKeys.published(
-      issuer,
-      { kind: "discovery", issuer },
-      {
-        fetchJson: { anywhere: answering("anywhere"), public: answering("public") },
-        keyFetchFailed: (_, { message }) => void asked.push(message),
-        shareWork: sharePromises,
-        waitingCapacity: new Semaphore(1),
-      },
-    );
+    const keys = IssuerKeys.published(issuer, undefined, {
+      fetchJson: { anywhere: answering("anywhere"), public: answering("public") },
+      keyFetchFailed: (_, { message }) => void asked.push(message),
+      shareWork: sharePromises,
+      waitingCapacity: new Semaphore(1),
+    });
     await Promise.resolve(keys(query, start)).catch(() => {});
     return asked;
   }

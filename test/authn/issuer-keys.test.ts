@@ -53,8 +53,7 @@ async function publish(
 ): Promise<Publication> {
   const failures: FetchError[] = [];
   const server = await startLoopbackServer((_, response) => publication.answer(response));
-  const location = { kind: "jwks-uri", url: `${server.origin}/jwks` } as const;
-  const keys = IssuerKeys.published("https://a.test", location, {
+  const keys = IssuerKeys.published("https://a.test", `${server.origin}/jwks`, {
     fetchJson,
     keyFetchFailed: (_, error) => void failures.push(error),
     shareWork: sharePromises,
@@ -190,9 +189,8 @@ describe("requests that wait for keys", () => {
   test("leave a fetch that is lost to the next request", async () => {
     const { promise: lost } = Promise.withResolvers<unknown>();
     const answers = [lost, Promise.resolve({ keys: [first] })];
-    const location = { kind: "jwks-uri", url: "https://a.test/jwks" } as const;
     const next = () => answers.shift() ?? lost;
-    const keys = IssuerKeys.published("https://a.test", location, {
+    const keys = IssuerKeys.published("https://a.test", "https://a.test/jwks", {
       fetchJson: { anywhere: next, public: next },
       keyFetchFailed: () => {},
       shareWork: (room) => sharePromises(room, 1),
@@ -334,9 +332,8 @@ describe("an issuer that cannot be reached", () => {
 
   test("is not the reason given for a fault of this program", async () => {
     const fault = new TypeError("a mistake");
-    const location = { kind: "jwks-uri", url: "https://a.test/jwks" } as const;
     const fail = () => Promise.reject(fault);
-    const keys = IssuerKeys.published("https://a.test", location, {
+    const keys = IssuerKeys.published("https://a.test", "https://a.test/jwks", {
       fetchJson: { anywhere: fail, public: fail },
       keyFetchFailed: () => {},
       shareWork: sharePromises,
