@@ -77,11 +77,12 @@ export const Authenticator = {
    * When both fail, the refusal is the token's, unless the caller sent none.
    */
   certificateFirst:
-    (byCertificate: Authenticator, byToken: Authenticator): Authenticator =>
+    (verify: (der: Bytes, now: Date) => Promise<Caller>, byToken: Authenticator): Authenticator =>
     async (credentials, now) => {
-      if (!credentials.clientCertificate) return byToken(credentials, now);
+      const { clientCertificate } = credentials;
+      if (!clientCertificate) return byToken(credentials, now);
       try {
-        return await byCertificate(credentials, now);
+        return await verify(clientCertificate, now);
       } catch (error) {
         if (!(error instanceof CaError)) throw error;
         return byToken(credentials, now).catch((failure: unknown) => {

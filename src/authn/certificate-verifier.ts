@@ -1,4 +1,4 @@
-import { CaError, rejectCredential } from "../foundation/errors.ts";
+import { rejectCredential } from "../foundation/errors.ts";
 import type { SigningAuthority } from "../pki/authority/signing-authority.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import { Bytes, Hex } from "../pki/encoding/bytes.ts";
@@ -8,7 +8,7 @@ import { Certificate } from "../pki/x509/certificate.ts";
 import { isSignedWith } from "../pki/x509/certificate-signature.ts";
 import { IdentityProof } from "../pki/x509/leaf/identity-proof.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
-import type { Authenticator, Caller, CallerCertificate } from "./caller.ts";
+import type { Caller, CallerCertificate } from "./caller.ts";
 import {
   type ClientCertificate,
   malformed,
@@ -42,7 +42,8 @@ interface CertificateTrust {
 }
 
 /**
- * Authenticates the caller that presents a client certificate.
+ * Authenticates the caller that presents a client certificate, as Istio's `ClientCertAuthenticator` does. istiod takes
+ * every name of the certificate for the caller's; here only the SPIFFE ID is.
  *
  * @param der A certificate whose holder has shown, by TLS or a gateway, to have its key. Nothing else in it is
  *   verified.
@@ -86,17 +87,6 @@ export const CertificateVerifier = {
     const keyIdentifier = Tag.contextPrimitive(0);
     if (!own || !named?.nextIs(keyIdentifier)) return true;
     return Bytes.equal(named.content(keyIdentifier), own);
-  },
-
-  /**
-   * Authenticates by an X509-SVID of this mesh, as Istio's `ClientCertAuthenticator` does. istiod takes
-   * every name of the certificate for the caller's; here only the SPIFFE ID is.
-   */
-  authenticator(verify: CertificateVerifier): Authenticator {
-    return async ({ clientCertificate }, now) => {
-      if (clientCertificate) return verify(clientCertificate, now);
-      throw new CaError({ reason: "credential-missing" }, "no client certificate");
-    };
   },
 };
 

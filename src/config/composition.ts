@@ -105,10 +105,7 @@ export const Composition = {
     const certificateAuthority: CertificateAuthority = {
       authenticate: acceptingForwardedCertificates(
         { trustDomain, verify },
-        Authenticator.certificateFirst(
-          CertificateVerifier.authenticator(verify),
-          createTokenAuthenticator(trustDomain, issuers),
-        ),
+        Authenticator.certificateFirst(verify, createTokenAuthenticator(trustDomain, issuers)),
       ),
       issuance: {
         authorities: own,

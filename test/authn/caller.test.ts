@@ -31,7 +31,7 @@ test.each([
   "a bad certificate is the reason of the refusal if there is no token for %s to prove",
   async (_, issuer) => {
     const authenticate = Authenticator.certificateFirst(
-      CertificateVerifier.authenticator(verifierFor(issuer)),
+      verifierFor(issuer),
       createTokenAuthenticator(trustDomain, [issuer]),
     );
     const credentials = { headers: new Headers(), clientCertificate: new Uint8Array([0x30, 0]) };
@@ -39,6 +39,15 @@ test.each([
     expect(refusal).toMatchObject({ reason: "credential-rejected", check: "form" });
   },
 );
+
+test("a caller without a certificate is known by its token alone", async () => {
+  const authenticate = Authenticator.certificateFirst(
+    () => Promise.reject(new Error("not asked")),
+    createTokenAuthenticator(trustDomain, []),
+  );
+  const refusal = await refusalOf(() => authenticate({ headers: new Headers() }, new Date()));
+  expect(refusal).toEqual({ reason: "credential-missing" });
+});
 
 test("a fault of the verification is no bad certificate, beside which a token would count", async () => {
   const authenticate = Authenticator.certificateFirst(

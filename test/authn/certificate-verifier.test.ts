@@ -214,14 +214,6 @@ test("a certificate with a proof counts for its issuer alone, by a token of its 
   expect(await refusalOf(gone)).toMatchObject({ check: "issuer" });
 });
 
-test("a caller without a certificate is not authenticated", async () => {
-  const authenticate = CertificateVerifier.authenticator(() =>
-    Promise.reject(new Error("not asked")),
-  );
-  const refusal = await refusalOf(() => authenticate({ headers: new Headers() }, now));
-  expect(refusal).toEqual({ reason: "credential-missing" });
-});
-
 /** WebCrypto binds an RSA key to one hash. */
 async function withSha1({ certificate, privateKey }: LeafSigner): Promise<LeafSigner> {
   const pkcs8 = await crypto.subtle.exportKey("pkcs8", privateKey);

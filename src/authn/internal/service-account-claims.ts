@@ -32,11 +32,9 @@ function parseSubject(sub: unknown): ServiceAccount {
 
 type BoundObjects = Pick<BoundAccount, "pod" | "node">;
 
-const unbound: BoundObjects = { pod: undefined, node: undefined };
-
 /** The private claims of Kubernetes, if there are any. They must agree with the subject. */
 function readBoundObjects(claim: unknown, account: ServiceAccount): BoundObjects {
-  if (claim === undefined) return unbound;
+  if (claim === undefined) return {};
   const { namespace, serviceaccount, pod, node } = readObject(claim);
   const { name } = readObject(serviceaccount);
   if (namespace !== account.namespace || name !== account.name) {

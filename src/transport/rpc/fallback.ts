@@ -42,7 +42,7 @@ export function createFallback<I extends DescMessage, O extends DescMessage>(
   { hasTrailers }: HttpAbilities,
   method: DescMethodUnary<I, O>,
   answer: Answer<I, O>,
-  admit?: (context: HandlerContext) => Promise<void>,
+  admit: (context: HandlerContext) => Promise<void>,
 ): RpcService {
   const router = createConnectRouter({
     grpc: hasTrailers,
@@ -52,7 +52,7 @@ export function createFallback<I extends DescMessage, O extends DescMessage>(
     writeMaxBytes: 4 * RequestBody.maximumOctets,
     requestGate: async (context) => {
       context.values.set(signalKey, context.signal);
-      await admit?.(context);
+      await admit(context);
     },
   });
   const [handler] = router.rpc(method, answer as MethodImpl<typeof method>).handlers;
