@@ -76,7 +76,7 @@ export const TokenReview = {
         accepted.set(key, account, now, until(goodAnswerSeconds, question, now));
         return account;
       } catch (error) {
-        if (isRejection(error))
+        if (error instanceof CaError && error.refusal.reason === "credential-rejected")
           rejected.set(key, error, now, until(badAnswerSeconds, question, now));
         throw error;
       }
@@ -110,10 +110,6 @@ function probing(
 export async function digestOf(token: string): Promise<string> {
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(token));
   return Hex.format(new Uint8Array(digest));
-}
-
-function isRejection(error: unknown): error is CaError {
-  return error instanceof CaError && error.refusal.reason === "credential-rejected";
 }
 
 /** Reads the API server's decision, strictly. @throws CaError `credential-rejected` */

@@ -20,14 +20,7 @@ import { LongPolls } from "./long-poll.ts";
 import { IssuingPath, pathOf } from "./paths.ts";
 import { PolledEndpoint } from "./polled-endpoint.ts";
 import { createProbedApp } from "./probes.ts";
-import {
-  addCrlRoutes,
-  addJwtRoutes,
-  addSignerBundles,
-  createBundleEndpoint,
-  pemBundle,
-  spiffeBundle,
-} from "./trust-routes.ts";
+import { addTrustDocuments } from "./trust-routes.ts";
 
 /** The answers over fetch, which has no trailers. */
 const withoutTrailers = { hasTrailers: false };
@@ -50,11 +43,7 @@ export const CaRoutes = {
     app.all(IssuingPath.createJwtSvid, (c) => createJwtSvid(c.req.raw));
     const exchangeToken = handlerOf(createTokenExchange(ca));
     app.all(IssuingPath.tokenExchange, (c) => exchangeToken(c.req.raw));
-    addJwtRoutes(app, ca, longPolls);
-    app.get("/bundle.pem", createBundleEndpoint(ca, longPolls, pemBundle));
-    app.get("/bundle.json", createBundleEndpoint(ca, longPolls, spiffeBundle(ca)));
-    addSignerBundles(app, ca, longPolls);
-    if (ca.crls) addCrlRoutes(app, ca, ca.crls, longPolls);
+    addTrustDocuments(app, ca, longPolls);
     ca.publishedLog?.addRoutes(app);
     const faulty = (error: unknown): Response => {
       // A refusal is no defect, and the load of the store has logged why it failed, once for all requests.
@@ -98,9 +87,8 @@ async function readinessOf(
 ): Promise<Readiness & { readonly authority?: string }> {
   try {
     const view = await ca.issuance.authorities.at(ca.clock());
-    const { issuer } = view;
     const { ready, reasons } = await readinessIn(view, ca.issuance, ca.clock());
-    const authority = issuer && { authority: issuer.authority.id };
+    const authority = view.issuer && { authority: view.issuer.authority.id };
     const gaps = ca.crls ? PublishedCrls.gapsIn(view) : [];
     return { ready, ...authority, reasons: [...view.reasons, ...reasons, ...gaps] };
   } catch (error) {

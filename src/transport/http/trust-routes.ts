@@ -2,12 +2,21 @@ import type { Hono } from "hono";
 import type { Authorities } from "../../ca/authorities.ts";
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import type { TokenPolicy } from "../../ca/issuance/product.ts";
-import type { CrlSource, PublishedCrls } from "../../ca/revocation/published-crls.ts";
+import type { PublishedCrls } from "../../ca/revocation/published-crls.ts";
 import { toSpiffeBundle } from "../../pki/authority/spiffe-bundle.ts";
 import { TokenKey } from "../../pki/jose/token-key.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import type { LongPolls } from "./long-poll.ts";
 import { type PolledDocument, PolledEndpoint, type Representation } from "./polled-endpoint.ts";
+
+/** Adds the documents by which others trust this CA: its bundles, its CRLs and those of tokens. */
+export function addTrustDocuments(app: Hono, ca: CertificateAuthority, longPolls: LongPolls): void {
+  app.get("/bundle.pem", createBundleEndpoint(ca, longPolls, pemBundle));
+  app.get("/bundle.json", createBundleEndpoint(ca, longPolls, spiffeBundle(ca)));
+  addSignerBundles(app, ca, longPolls);
+  addCrls(app, ca, longPolls);
+  addTokenDocuments(app, ca, longPolls);
+}
 
 /** A format of the published trust bundle. */
 export type BundleFormat = Omit<PolledDocument<AuthorityView>, "read">;
@@ -16,7 +25,7 @@ const pemType = "application/x-pem-file";
 const jsonType = "application/json";
 
 /** The roots as PEM blocks. */
-export const pemBundle: BundleFormat = {
+const pemBundle: BundleFormat = {
   write: ({ trustBundle }) => PolledEndpoint.representationOf(trustBundle.pem, pemType),
 };
 
@@ -48,7 +57,7 @@ export function createBundleEndpoint(
 }
 
 /** Adds the PEM bundle of each named signer: the roots of the mesh, and the signer's own. Any other name gets 404. */
-export function addSignerBundles(app: Hono, ca: CertificateAuthority, longPolls: LongPolls): void {
+function addSignerBundles(app: Hono, ca: CertificateAuthority, longPolls: LongPolls): void {
   const authoritiesOf = (name: string) => ca.issuance.signers.get(name)?.authorities;
   const endpointOf = endpointsByName((name) =>
     createBundleEndpoint(ca, longPolls, pemBundle, () => authoritiesOf(name)),
@@ -82,7 +91,7 @@ function endpointsByName(make: (name: string) => Endpoint): (name: string) => En
  * Adds the documents by which relying parties outside of SPIFFE verify JWT-SVIDs. Whether there are any, and below
  * which path, is fixed at the start.
  */
-export function addJwtRoutes(app: Hono, ca: CertificateAuthority, longPolls: LongPolls): void {
+function addTokenDocuments(app: Hono, ca: CertificateAuthority, longPolls: LongPolls): void {
   const { tokens } = ca.issuance;
   if (!tokens) return;
   const add = (path: string, name: keyof JwtDocuments): void => {
@@ -105,12 +114,9 @@ export function addJwtRoutes(app: Hono, ca: CertificateAuthority, longPolls: Lon
  *
  * The tags are weak (RFC 9110 §8.8.1): two processes sign the same list with two signatures.
  */
-export function addCrlRoutes(
-  app: Hono,
-  ca: CertificateAuthority,
-  crls: CrlSource,
-  longPolls: LongPolls,
-): void {
+function addCrls(app: Hono, ca: CertificateAuthority, longPolls: LongPolls): void {
+  const { crls } = ca;
+  if (!crls) return;
   const read = () => crls(ca.clock());
   app.get("/crl.pem", PolledEndpoint.create(ca, longPolls, { read, write: pemOf }));
 
