@@ -41,7 +41,7 @@ export const onNode: FakePod = {
 const offNode: FakePod = { ...onNode, name: "a-1", node: "other-node" };
 export const wanted = "spiffe://cluster.local/ns/ns-a/sa/sa-a";
 
-export const isZtunnel = ({ namespace, name }: Caller["account"]): boolean =>
+const isZtunnel = ({ namespace, name }: Caller["account"]): boolean =>
   `${namespace}/${name}` === "istio-system/ztunnel";
 
 export const issuerOf = (cluster: string, pods: Pods): ClusterIssuer =>

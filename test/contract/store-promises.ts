@@ -30,7 +30,7 @@ export const storePromises: Readonly<Record<string, StorePromise>> = {
     assert.deepEqual(await loaded(store), records);
   },
   "returns as many records as any rotation leaves behind": async (store) => {
-    const records = Array.from({ length: 64 }, (_, i) => record("0", `${i}`)).map((each, i) => ({
+    const records = Array.from({ length: 32 }, (_, i) => record("0", `${i}`)).map((each, i) => ({
       ...each,
       id: i.toString(16).padStart(40, "0"),
     }));

@@ -61,7 +61,6 @@ test.each<[Environment, object]>([
   [{ CA_ROOT_CA: "SYSTEM" }, rootFileOf(undefined)],
   [{ CA_ROOT_CA: "/a.pem" }, rootFileOf("/a.pem")],
   [{ PILOT_CERT_PROVIDER: "custom" }, rootFileOf("./etc/certs/root-cert.pem")],
-  [{ PROV_CERT: "/prov" }, rootFileOf("/prov/root-cert.pem")],
   [{ "CA_HEADER_X-Team": "blue" }, { request: { headers: { "X-Team": "blue" } } }],
   [{ RAMPART_STATUS_ADDR: "[::1]:15020" }, { statusAddress: { host: "::1", port: 15020 } }],
   // The longest that a timer can hold.
@@ -100,7 +99,12 @@ test.each<[Environment, object]>([
   [
     { PROV_CERT: "/prov" },
     {
-      ca: { files: { clientCertificate: { key: "/prov/key.pem", chain: "/prov/cert-chain.pem" } } },
+      ca: {
+        files: {
+          rootFile: "/prov/root-cert.pem",
+          clientCertificate: { key: "/prov/key.pem", chain: "/prov/cert-chain.pem" },
+        },
+      },
     },
   ],
   [{}, unnamed],

@@ -61,17 +61,6 @@ test("takes every empty variable for one that is not set", () => {
   expect(parseConfiguration({ ...empty, ...pod })).toEqual(parseConfiguration(pod));
 });
 
-test("renews at the usual time, with the usual key, where the ratio and the key size are empty", () => {
-  const empty = {
-    SECRET_GRACE_PERIOD_RATIO: "",
-    SECRET_GRACE_PERIOD_RATIO_JITTER: "",
-    WORKLOAD_RSA_KEY_SIZE: "",
-  };
-  const { renewal, request } = parseConfiguration({ ...pod, ...empty });
-  expect(renewal).toEqual({ graceRatio: 0.55, jitter: 0.05 });
-  expect(request.key).toEqual({ kind: "EC", curve: "P-256" });
-});
-
 test("takes ratios beyond 0 and 1, as pilot-agent does", () => {
   const { renewal } = parseConfiguration({ ...pod, SECRET_GRACE_PERIOD_RATIO: "1.5" });
   expect(renewal.graceRatio).toBe(1.5);

@@ -1,16 +1,11 @@
 import { once } from "node:events";
-import { connect } from "node:http2";
+import { connect, constants } from "node:http2";
+import { type AddressInfo, connect as connectTcp, createServer } from "node:net";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { bearer, grpcFrame } from "../../contract/rpc-calls.ts";
 import { issuerTables, rpcPath } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
-import {
-  endStream,
-  type FrameHead,
-  frameType,
-  tapFrames,
-} from "../../testkit/network/frame-tap.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 
 let served: ServedCa;
@@ -28,6 +23,41 @@ beforeAll(async () => {
 
 afterAll(() => served.end());
 
+/** The header of an HTTP/2 frame, and the code of an RST_STREAM (RFC 9113 §4.1, §6.4). */
+const frameHead = (frame: Buffer) => ({
+  type: frame.readUInt8(3),
+  flags: frame.readUInt8(4),
+  streamId: frame.readUInt32BE(5),
+  errorCode: frame.readUInt8(3) === rstStream ? frame.readUInt32BE(9) : undefined,
+});
+const [rstStream, windowUpdate] = [3, 8];
+
+/** Forwards connections without TLS to a port, and records the server's frames. */
+async function tapFrames(target: number) {
+  const heard: ReturnType<typeof frameHead>[] = [];
+  const server = createServer((near) => {
+    const far = connectTcp(target, "127.0.0.1");
+    for (const socket of [near, far]) socket.on("error", () => socket.destroy());
+    near.pipe(far).pipe(near);
+    let rest = Buffer.alloc(0);
+    far.on("data", (chunk) => {
+      rest = Buffer.concat([rest, chunk]);
+      for (;;) {
+        const length = rest.length < 9 ? Number.POSITIVE_INFINITY : 9 + rest.readUIntBE(0, 3);
+        if (rest.length < length) return;
+        heard.push(frameHead(rest));
+        rest = rest.subarray(length);
+      }
+    });
+    onTestFinished(() => void near.destroy());
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => void server.close());
+  return { port: (server.address() as AddressInfo).port, heard };
+}
+
+const endsStream = (flags: number): boolean => (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
+
 /** The server's frames of a stream, from the one that ends its answer. */
 async function endOfAnswer(path: string, contentType: string, octets: number) {
   const { port, heard } = await tapFrames(served.server.plaintextAddress?.port ?? 0);
@@ -42,12 +72,9 @@ async function endOfAnswer(path: string, contentType: string, octets: number) {
   const next = session.request({ ":path": "/healthz" });
   const [answer] = await once(next.resume(), "response");
   expect(answer[":status"]).toBe(200);
-  const ofStream = heard.filter(({ streamId }) => streamId === 1).filter(isNoWindow);
-  return ofStream.slice(ofStream.findIndex(({ flags }) => (flags & endStream) !== 0));
+  const ofStream = heard.filter(({ streamId, type }) => streamId === 1 && type !== windowUpdate);
+  return ofStream.slice(ofStream.findIndex(({ flags }) => endsStream(flags)));
 }
-
-const windowUpdate = 8;
-const isNoWindow = ({ type }: FrameHead): boolean => type !== windowUpdate;
 
 /**
  * The sizes leave no more than one message to read when the answer is known. Native gRPC has read a message by
@@ -60,13 +87,13 @@ describe.each([
 ])("an answer over %s to a request that is still being sent", (_, path, contentType, octets) => {
   test("waits for the rest", async () => {
     const [end, ...more] = await endOfAnswer(path, contentType, octets);
-    expect(end?.flags).toSatisfy((flags: number) => (flags & endStream) !== 0);
+    expect(end?.flags).toSatisfy(endsStream);
     expect(more).toEqual([]);
   });
 
   test("does not wait for all of a larger one, which is reset after the answer", async () => {
     const [end, ...more] = await endOfAnswer(path, contentType, 8_000_000);
-    expect(end?.flags).toSatisfy((flags: number) => (flags & endStream) !== 0);
-    expect(more).toMatchObject([{ type: frameType.rstStream, errorCode: 0 }]);
+    expect(end?.flags).toSatisfy(endsStream);
+    expect(more).toMatchObject([{ type: rstStream, errorCode: 0 }]);
   });
 });
