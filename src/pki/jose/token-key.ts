@@ -5,6 +5,7 @@ import {
   type ScheduledAuthority,
 } from "../authority/schedule.ts";
 import { publicJwk } from "../authority/spiffe-bundle.ts";
+import { TrustBundle } from "../authority/trust-bundle.ts";
 import { type Bytes, fingerprintOf } from "../encoding/bytes.ts";
 import { SubjectPublicKey } from "../x509/subject-public-key.ts";
 import { addSeconds, later, wholeSeconds } from "../x509/validity.ts";
@@ -83,12 +84,7 @@ export const TokenKey = {
 
   /** The untainted keys that relying parties find in the documents, in the order of their publication. */
   publishedAt: <Key extends StatedTokenKey>(keys: readonly Key[], now: Date): readonly Key[] =>
-    keys
-      .filter(
-        ({ isTainted, schedule }) =>
-          !isTainted && schedule.publishedFrom <= now && now < schedule.retiresAt,
-      )
-      .toSorted(byPublication),
+    TrustBundle.authoritiesAt(keys, now).filter(({ isTainted }) => !isTainted),
 
   /**
    * The key that signs at `now`; `undefined` if none may. Of several that may, the one that ends first signs, so that a
@@ -102,25 +98,17 @@ export const TokenKey = {
     algorithm: TokenAlgorithm,
     now: Date,
   ): Key | undefined {
-    const first = firstOf(keys);
-    const may = keys
-      .filter(
-        (key) =>
-          !key.isTainted &&
-          eligibleFrom(key, key === first) <= now &&
-          now < key.schedule.signsUntil,
-      )
+    const may = eligible(keys, now)
+      .filter(({ from }) => from <= now)
+      .map(({ key }) => key)
       .toSorted(inOrderOf("signsUntil"));
     return may.find((key) => key.algorithm === algorithm) ?? may[0];
   },
 
   /** From when the next key signs; `undefined` if one signs at `now`, or none is prepared. */
   signingAgainFrom(keys: readonly StatedTokenKey[], now: Date): Date | undefined {
-    const first = firstOf(keys);
-    const from = keys
-      .filter(({ isTainted, schedule }) => !isTainted && now < schedule.signsUntil)
-      .map((key) => eligibleFrom(key, key === first));
-    return from.some((instant) => instant <= now) ? undefined : from.toSorted(byTime)[0];
+    const instants = eligible(keys, now).map(({ from }) => from);
+    return instants.some((from) => from <= now) ? undefined : instants.toSorted(byTime)[0];
   },
 
   /** A public key as a member of a JWK Set (RFC 7517 §4), without its `use`. */
@@ -199,11 +187,19 @@ function scheduleAfter(
 
 const byTime = (a: Date, b: Date): number => a.getTime() - b.getTime();
 
-/** The first key of a store. Its successor may be published in the same second, and signs a day later. */
-const firstOf = (keys: readonly StatedTokenKey[]): StatedTokenKey | undefined =>
-  keys.toSorted(
+/** The untainted keys that sign now or later, and from when each may. */
+function eligible<Key extends StatedTokenKey>(
+  keys: readonly Key[],
+  now: Date,
+): readonly { readonly key: Key; readonly from: Date }[] {
+  // The first key's successor may be published in the same second, and signs a day later.
+  const [first] = keys.toSorted(
     (a, b) => byTime(a.schedule.signsFrom, b.schedule.signsFrom) || byPublication(a, b),
-  )[0];
+  );
+  return keys
+    .filter(({ isTainted, schedule }) => !isTainted && now < schedule.signsUntil)
+    .map((key) => ({ key, from: eligibleFrom(key, key === first) }));
+}
 
 /** From when a key may sign. Two runs of the cron may each mint a first key; then caches may lack the second, which waits. */
 function eligibleFrom({ schedule }: TokenKey, isFirst: boolean): Date {
