@@ -36,13 +36,6 @@ export const ecdsa = (namedCurve: Curve, hash: HashName): SignatureScheme => ({
   scalarOctets: scalarOctets[namedCurve],
 });
 
-/** RSASSA-PKCS1-v1_5 (RFC 8017 §8.2). */
-const rsaPkcs1 = (hash: HashName): SignatureScheme => ({
-  importParameters: { name: "RSASSA-PKCS1-v1_5", hash },
-  signParameters: "RSASSA-PKCS1-v1_5",
-  hash,
-});
-
 /** RSASSA-PSS (RFC 8017 §8.1) with a salt as long as the hash, which JWS demands (RFC 7518 §3.5). */
 export const rsaPss = (hash: HashName): SignatureScheme => ({
   importParameters: { name: "RSA-PSS", hash },
@@ -126,9 +119,12 @@ function ellipticCurve(namedCurve: Curve): SignatureAlgorithm[] {
   return [withHash("SHA-256", "02"), withHash("SHA-384", "03"), withHash("SHA-512", "04")];
 }
 
+/** RSASSA-PKCS1-v1_5 (RFC 8017 §8.2). */
 function rsa(hash: HashName, lastArc: string): SignatureAlgorithm {
   return {
-    ...rsaPkcs1(hash),
+    importParameters: { name: "RSASSA-PKCS1-v1_5", hash },
+    signParameters: "RSASSA-PKCS1-v1_5",
+    hash,
     name: `${hash}-with-rsa`,
     identifier: Hex.parseLiteral(`300d06092a864886f70d0101${lastArc}0500`),
     identifierWithoutNull: Hex.parseLiteral(`300b06092a864886f70d0101${lastArc}`),

@@ -59,6 +59,9 @@ type Jwk = z.infer<typeof jwkSchema>;
 
 const keySetSchema = z.object({ keys: z.array(z.unknown()).check(z.maxLength(maximumKeys)) });
 
+/** The keys of a JWK Set; none of anything else. */
+const keysIn = (json: unknown): readonly unknown[] => keySetSchema.safeParse(json).data?.keys ?? [];
+
 /** Parses JWK Sets, and finds keys in them. */
 export const KeySet = {
   /**
@@ -68,9 +71,7 @@ export const KeySet = {
    * @returns `undefined` if the JSON is no JWK Set, has more than 100 keys, or has no usable key.
    */
   parse(json: unknown): KeySet | undefined {
-    const parsed = keySetSchema.safeParse(json);
-    if (!parsed.success) return undefined;
-    const keys = parsed.data.keys.flatMap((key) => KeySet.usable(key) ?? []);
+    const keys = keysIn(json).flatMap((key) => KeySet.usable(key) ?? []);
     return keys.length > 0 ? keys : undefined;
   },
 
@@ -95,9 +96,7 @@ export const KeySet = {
    * left out, and anything but a JWK Set has none.
    */
   unusable(json: unknown): readonly string[] {
-    const parsed = keySetSchema.safeParse(json);
-    if (!parsed.success) return [];
-    return parsed.data.keys.flatMap((key) => {
+    return keysIn(json).flatMap((key) => {
       const { data: jwk } = jwkSchema.safeParse(key);
       const fault = jwk ? keyFault(jwk) : "it is no JWK";
       return fault === undefined ? [] : [`${jwk?.kid?.slice(0, 12) ?? "-"}: ${fault}`];

@@ -47,7 +47,11 @@ export async function findPath(
 function isItsOwnAnchor(authority: CaCertificate, anchors: readonly CaCertificate[]): boolean {
   if (isAmong(authority, anchors)) return true;
   if (!CaCertificate.isSelfIssued(authority)) return false;
-  return anchors.length === 0 || anchors.some((anchor) => isSameCa(authority, anchor));
+  const { toBeSigned, publicKey } = authority;
+  const isSame = (anchor: CaCertificate): boolean =>
+    Bytes.equal(anchor.toBeSigned.subject, toBeSigned.subject) &&
+    Bytes.equal(anchor.publicKey.spki, publicKey.spki);
+  return anchors.length === 0 || anchors.some(isSame);
 }
 
 type Found = { readonly path: CertificationPath } | { readonly last: CaCertificate };
@@ -134,14 +138,6 @@ export const CaCertificate = {
 /** Whether the child names this issuer: octet by octet, as in Go and webpki. Another encoding of a name is another name. */
 function hasIssuerName(child: Certificate, issuer: Certificate): boolean {
   return Bytes.equal(child.toBeSigned.issuer, issuer.toBeSigned.subject);
-}
-
-/** Whether two certificates name one CA: the same subject with the same key. */
-function isSameCa(one: CaCertificate, other: CaCertificate): boolean {
-  return (
-    Bytes.equal(one.toBeSigned.subject, other.toBeSigned.subject) &&
-    Bytes.equal(one.publicKey.spki, other.publicKey.spki)
-  );
 }
 
 /** Whether one of the other certificates has the same DER. */

@@ -141,8 +141,6 @@ function lifetimeWarnings([authority]: CertificationPath, notAfter: Date, now: D
   return warnings;
 }
 
-const rareKinds: readonly NameKind[] = ["ip", "email", "other"];
-
 /** ecdsa-with-SHA512 (RFC 5758 §3.2). */
 const ecdsaWithSha512 = Hex.parseLiteral("300a06082a8648ce3d040304");
 
@@ -157,7 +155,7 @@ const pathWarnings: readonly PathRule[] = [
     constrains(certificate, ["dns"]) &&
     "has name constraints on DNS names, which bind the certificates of servers",
   (certificate) =>
-    constrains(certificate, rareKinds) &&
+    constrains(certificate, ["ip", "email", "other"]) &&
     "has name constraints on names that no certificate of Rampart carries",
   // Trust domains may share a root, so the root's own SPIFFE ID does not restrict the authorities below it.
   (certificate, { depth, trustDomain }) =>
