@@ -26,32 +26,21 @@ export function globs(
  * It uses no regular expression, because many stars would backtrack for longer than a request may take.
  */
 export function nameAllowList(globs: readonly string[]): (name: string) => boolean {
-  const forms = globs.map(parseGlob);
-  return (name) => forms.some((form) => matches(form, name));
+  const forms = globs.map((glob) => glob.split("*"));
+  return (name) => forms.some((pieces) => matches(pieces, name));
 }
 
 /**
- * The pieces between the stars. Without a star, a name equals the first. With one, it begins with the first and ends with
- * the last.
+ * Whether a name consists of the pieces between the stars of a glob, in their order and none overlapping. Without a star,
+ * it equals the only one.
  */
-interface Glob {
-  readonly first: string;
-  readonly others: readonly string[];
-  readonly last: string | undefined;
-}
-
-function parseGlob(glob: string): Glob {
-  const [first = "", ...others] = glob.split("*");
-  const last = others.pop();
-  return { first, others, last };
-}
-
-/** Whether the name has the first piece, the others in their order, and the last, none overlapping. */
-function matches({ first, others, last }: Glob, name: string): boolean {
-  if (last === undefined) return name === first;
+function matches(pieces: readonly string[], name: string): boolean {
+  const [first = ""] = pieces;
+  if (pieces.length === 1) return name === first;
+  const last = pieces.at(-1) ?? "";
   if (!name.startsWith(first) || name.length < first.length + last.length) return false;
   let position = first.length;
-  for (const piece of others) {
+  for (const piece of pieces.slice(1, -1)) {
     const found = name.indexOf(piece, position);
     if (found < 0) return false;
     position = found + piece.length;
