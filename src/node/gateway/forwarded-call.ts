@@ -10,8 +10,8 @@ import { Pem } from "../../pki/encoding/pem.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { Metrics } from "../../program/metrics.ts";
 import { toConnectError, unavailableError } from "../../transport/rpc/connect-error.ts";
+import type { UnaryCall } from "../../transport/rpc/fast-path.ts";
 import { Peer } from "../../transport/rpc/rpc.ts";
-import type { UnaryCall } from "../../transport/rpc/unary-call.ts";
 import type { SlowCalls } from "./slow-calls.ts";
 import {
   type GatewayCredentials,

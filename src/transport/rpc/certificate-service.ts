@@ -13,7 +13,7 @@ import { JwtSvidService } from "../../gen/rampart/jwt/v1/jwt_svid_pb.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { Deadline } from "./deadline.ts";
 import { createFallback } from "./fallback.ts";
-import { fastPathFor } from "./fast-path.ts";
+import { fastPathFor, type UnaryCall } from "./fast-path.ts";
 import {
   audited,
   authenticate,
@@ -25,7 +25,6 @@ import {
 } from "./internal/issuing-calls.ts";
 import { parseMessage } from "./internal/message.ts";
 import type { HttpAbilities, RpcService } from "./rpc.ts";
-import type { UnaryCall } from "./unary-call.ts";
 
 /** Makes the answer to the message of an authenticated caller. */
 type Issue<I extends DescMessage, O extends DescMessage> = (

@@ -1,6 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { ForwardingHeaders } from "../../authn/forwarding-headers.ts";
-import { RetryAfter } from "../../foundation/headers.ts";
+import { type AnswerFields, RetryAfter } from "../../foundation/headers.ts";
 import type { Refusal } from "../../foundation/refusal.ts";
 
 /**
@@ -75,6 +75,12 @@ function retryAfter(seconds: number, now: Date): Record<string, string> {
 
 /** The `retry-after` of a refusal that may end at any time: two to four seconds. Another replica may answer sooner. */
 export const retrySoon = (now: Date): Record<string, string> => retryAfter(2, now);
+
+/** The `retry-after` of an error, its only metadata; empty without one. */
+export function retryAfterOf({ metadata }: ConnectError): AnswerFields {
+  const value = metadata.get(RetryAfter.header);
+  return value === null ? {} : { [RetryAfter.header]: value };
+}
 
 /** The public sentence of a CA that cannot answer now. */
 export const unavailableSentence = "certificate authority is temporarily unavailable";

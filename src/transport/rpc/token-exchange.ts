@@ -3,7 +3,7 @@ import { CaError } from "../../foundation/errors.ts";
 import type { HeaderFields } from "../../foundation/headers.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
-import { toConnectError } from "./connect-error.ts";
+import { retryAfterOf, toConnectError } from "./connect-error.ts";
 import { Deadline } from "./deadline.ts";
 import {
   audited,
@@ -15,7 +15,6 @@ import {
 } from "./internal/issuing-calls.ts";
 import { RequestBody } from "./request-body.ts";
 import type { RpcRequest, RpcResponse, RpcService } from "./rpc.ts";
-import { retryAfterOf } from "./unary-call.ts";
 
 const maximumFields = 32;
 const ampersand = 0x26;
