@@ -31,9 +31,6 @@ const longest = [
   "foreign-tokens",
 ];
 
-/** These run `npm start`, which has ports of its own, so none of them runs beside another. */
-const startingRampart: readonly string[] = ["pages", "package"];
-
 const place = (name: string): number =>
   longest.includes(name) ? longest.indexOf(name) : longest.length;
 
@@ -88,13 +85,6 @@ const outcomesOf = new Map<string, Outcome[]>();
 
 const running = new Map<string, Promise<void>>();
 
-/** The next suite that may run beside the others. */
-function nextSuite(): string | undefined {
-  const isTaken = startingRampart.some((name) => running.has(name));
-  const at = waiting.findIndex((name) => !(isTaken && startingRampart.includes(name)));
-  return at < 0 ? undefined : waiting.splice(at, 1)[0];
-}
-
 /** Runs a suite beside those that run. */
 function begin(name: string): void {
   const ended = runSuite(name, folder).then((outcomes) => {
@@ -116,7 +106,7 @@ function coreTimes(): { readonly idle: number; readonly all: number } {
 
 // Most suites wait for certificates that run out: two share the machine, and two more what those leave idle.
 for (let before = coreTimes(), isIdle = false; waiting.length > 0; ) {
-  const name = running.size < (isIdle ? 4 : 2) ? nextSuite() : undefined;
+  const name = running.size < (isIdle ? 4 : 2) ? waiting.shift() : undefined;
   if (name !== undefined) begin(name);
   if (name === undefined || running.size >= 2) await sleep(5000);
   const now = coreTimes();

@@ -1,10 +1,5 @@
 import assert from "node:assert/strict";
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
-import { runGateway } from "../../../src/node/gateway/gateway.ts";
-import { GatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
-import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { until } from "../../testkit/time/until.ts";
 import type { Row } from "../outcome-table.ts";
 import { createAccount, mint, rule } from "./cluster/accounts.ts";
@@ -92,40 +87,6 @@ const byDistribute: Deliver = async (scene, work) => {
   });
 };
 
-const byGateway: Deliver = async (scene, work) => {
-  const { plane, folder } = scene;
-  const name = "rampart-gateway";
-  await plane.call("POST", "/api/v1/namespaces/istio-system/serviceaccounts", {
-    metadata: { name },
-  });
-  await applyManifest(plane, "components/gateway-roots/gateway-roots.yaml");
-  const tokenFile = join(folder, "gateway-token");
-  await writeFile(tokenFile, await mint(plane, "istio-system", name, { audiences: [] }));
-  await writeFile(join(folder, "ca.crt"), plane.ca);
-  await serving(scene, "no-token", async (served) => {
-    const configuration = GatewayConfiguration.parse({
-      UPSTREAM: `http://127.0.0.1:${served.monitoringPort}`,
-      TOKEN_FILE: tokenFile,
-      LISTEN: "127.0.0.1:0",
-      MONITORING_LISTEN: "127.0.0.1:0",
-      DELIVER_ROOTS: true,
-      KUBERNETES_SERVER: plane.server,
-      KUBERNETES_CA_FILE: join(folder, "ca.crt"),
-      KUBERNETES_TOKEN_FILE: tokenFile,
-    });
-    const log = createEventRecorder();
-    const gateway = await runGateway(configuration, { log, clock: () => new Date() });
-    // The gateway gets no serving certificate here. The delivery of roots needs none.
-    const ending = gateway.address.catch(() => undefined);
-    try {
-      await work(await served.bundle());
-    } finally {
-      await gateway.close(1000);
-      await ending;
-    }
-  });
-};
-
 /** The row on `rampart distribute`. */
 export const distributeRows: readonly Row<Scene>[] = [
   [
@@ -134,11 +95,7 @@ export const distributeRows: readonly Row<Scene>[] = [
   ],
 ];
 
-/** The rows on roots by the other programs, each with the rights that the documents name. */
+/** The row on the other way, with the rights that the documents name. */
 export const rootRows: readonly Row<Scene>[] = [
   ["roots by push from serve", keepsRoots("pushed", byServe)],
-  [
-    "roots by a gateway, with the rights of deploy/kustomize/components/gateway-roots/gateway-roots.yaml",
-    keepsRoots("by-gateway", byGateway),
-  ],
 ];

@@ -11,7 +11,6 @@ import { repeatedly, until } from "../../testkit/time/until.ts";
 import { type LoadBalancer, startLoadBalancer } from "../replicas/load-balancer.ts";
 import { type Replica, servedName, startReplicas } from "../replicas/replica.ts";
 import { killAndReturn, rollingUpdate } from "../replicas/story.ts";
-import { type FaultyProxy, startFaultyProxy } from "./faulty-proxy.ts";
 import { bucket, credential, type Gateway } from "./gateway.ts";
 import { LogAuditor } from "./log-auditor.ts";
 import type { Scene } from "./scenes.ts";
@@ -21,13 +20,10 @@ const callers = 64;
 const readers = "r".repeat(40);
 const shards = 3;
 
-/** A stage with three replicas that log into the service through a proxy, and callers. */
+/** A stage with three replicas that log into the service. */
 interface Stage {
   readonly replicas: readonly Replica[];
-  readonly proxy: FaultyProxy;
   readonly balancer: LoadBalancer;
-  /** The DER of every certificate that a caller got, in base64. */
-  readonly answered: ReadonlySet<string>;
 }
 
 type Act = readonly [string, (stage: Stage) => Promise<unknown>];
@@ -42,19 +38,11 @@ const acts: readonly Act[] = [
     },
   ],
   [
-    "every fourth answer of the bucket is lost",
-    async ({ proxy }) => {
-      proxy.losesEvery = 4;
-      await until("few answers are lost", async () => proxy.lost() > 10);
-      proxy.losesEvery = 0;
-    },
-  ],
-  [
     "the bucket is away",
-    async ({ proxy, replicas }) => {
-      proxy.isAway = true;
+    async ({ replicas }) => {
+      for (const each of replicas) each.link.cut();
       await sleep(4000);
-      proxy.isAway = false;
+      for (const each of replicas) each.link.mend();
       for (const each of replicas) await until(`${each.name} is not ready`, each.isReady);
     },
   ],
@@ -69,16 +57,15 @@ export async function playLog(scene: Scene): Promise<string> {
   await mkdir(folder);
   const auditor = await LogAuditor.build(folder, readers);
   await using cleanup = new AsyncDisposableStack();
-  const proxy = await startFaultyProxy(scene.gateway, scene.folder);
-  cleanup.defer(proxy.end);
   const key = await createTokenKey("ES256", "k1");
-  const service = serviceBehind(proxy, scene.gateway);
+  const service = serviceBehind(scene.gateway);
   const names = ["a", "b", "c"];
   const replicas = await startReplicas(names, folder, service, keysWith(jwksOf(key)), cleanup);
   const balancer = await startLoadBalancer(replicas);
   cleanup.defer(balancer.end);
   const [first] = replicas;
   assert(first);
+  /** The DER of every certificate that a caller got, in base64. */
   const answered = new Set<string>();
   const ending = new AbortController();
   // Callers of a play that has failed would go on for ever.
@@ -93,7 +80,7 @@ export async function playLog(scene: Scene): Promise<string> {
   }, 300);
   for (const [what, act] of acts) {
     const before = answered.size;
-    await act({ replicas, proxy, balancer, answered });
+    await act({ replicas, balancer });
     console.log(`        ${what}: ${answered.size - before} certificates`);
   }
   ending.abort();
@@ -101,10 +88,10 @@ export async function playLog(scene: Scene): Promise<string> {
   await looking.end();
   const counted = await auditor.untilLogged(logUrl(first), shards, answered);
   const { checkpoints } = auditor;
-  return `${answered.size} answered, ${counted}; ${checkpoints} checkpoints verified by x/mod; ${proxy.lost()} answers lost`;
+  return `${answered.size} answered, ${counted}; ${checkpoints} checkpoints verified by x/mod`;
 }
 
-const serviceBehind = ({ port }: FaultyProxy, { rootsFile }: Gateway) => ({
+const serviceBehind = ({ port, rootsFile }: Gateway) => ({
   port,
   keysBehind: (port: number) => ({
     STORE: "s3",

@@ -3,7 +3,6 @@ import { parse as parseToml } from "smol-toml";
 import { ServeConfiguration } from "../../../../src/node/serve/serve-configuration.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import type { Row } from "../../outcome-table.ts";
-import type { Json } from "../cluster/control-plane.ts";
 import {
   applyStrictly,
   buildKustomization,
@@ -58,7 +57,6 @@ const bucket: Overlay = {
 /** The rows on two replicas that share a store. */
 export const sharedStoreRows: readonly Row<Tools>[] = [
   ["the chart with replicas, applied, is the overlay with replicas", isOverlay(secrets)],
-  ["the overlay with replicas has the rights of its store and no other", hasRights],
   ["the chart with a bucket, applied, is the overlay with a bucket", isOverlay(bucket)],
 ];
 
@@ -84,34 +82,4 @@ function isOverlay({ folder, store, values }: Overlay) {
     );
     assert.equal(storeIn(objects), store);
   };
-}
-
-const verbs = "create delete deletecollection get list patch update watch".split(" ");
-const resources = ["secrets", "configmaps", "pods", "serviceaccounts"];
-
-/** Applies the overlay with namespaces of its own, where nothing else gives its account a right. */
-async function hasRights({ plane, kustomize }: Tools): Promise<void> {
-  const [namespace, records] = ["apart", "apart-records"];
-  for (const name of [namespace, records])
-    await plane.call("POST", "/api/v1/namespaces", { metadata: { name } });
-  const text = JSON.stringify(await buildKustomization(kustomize, secrets.folder))
-    .replaceAll('"istio-system"', `"${namespace}"`)
-    .replaceAll('"rampart-store"', `"${records}"`);
-  for (const object of JSON.parse(text) as KubernetesObject[]) await applyStrictly(plane, object);
-  const may = async (attributes: Json): Promise<string[]> => {
-    const path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-    const user = `system:serviceaccount:${namespace}:rampart`;
-    const groups = ["system:serviceaccounts", "system:authenticated"];
-    const spec = { user, groups, resourceAttributes: attributes };
-    const { status } = await plane.call("POST", path, { spec });
-    const { verb, resource, namespace: where } = attributes;
-    return (status as { allowed: boolean }).allowed ? [`${verb} ${resource} in ${where}`] : [];
-  };
-  const questions = [namespace, records, "kube-system"].flatMap((where) =>
-    resources.flatMap((resource) => verbs.map((verb) => ({ verb, resource, namespace: where }))),
-  );
-  assert.deepEqual(
-    (await Promise.all(questions.map(may))).flat(),
-    "create delete get list update watch".split(" ").map((verb) => `${verb} secrets in ${records}`),
-  );
 }
