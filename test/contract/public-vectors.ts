@@ -125,8 +125,8 @@ export function holdToWycheproof(vectors: Packed, providers: readonly CryptoProv
         const isOutside = group.key.endsWith("020103");
         const key = fromHex(group.key);
         for (const [number, messageHex, signatureHex, result] of group.tests) {
-          // OpenSSL takes milliseconds for P-521, whose valid signatures are about its arithmetic.
-          if (file.includes("521") && result === "valid" && number % 3 > 0) continue;
+          // OpenSSL is slow with the larger curves, whose valid signatures are about its arithmetic.
+          if (/secp(?:384|521)/.test(file) && result === "valid" && number % 3 > 0) continue;
           const [message, signature] = [fromHex(messageHex), fromHex(signatureHex)];
           for (const [way, verify] of ways.entries()) {
             count += 1;
