@@ -132,10 +132,11 @@ export async function serveCa(
 }
 
 /**
- * Has a CA run until a minute ago, and end: every reader of its store has its first authority and keys by now, so the
- * next server on the store waits for nobody.
+ * Has a CA run some hours ago, and end: every reader of its store has its first authority and keys by now, so the next
+ * server on the store waits for nobody.
  */
 export async function foundEarlier(values: Readonly<Record<string, unknown>>): Promise<void> {
-  const time = createVirtualTime(new Date(Date.now() - 60_000));
+  // A slow machine passes hundreds of seconds until the server listens.
+  const time = createVirtualTime(new Date(Date.now() - 6 * 3_600_000));
   await (await serveCa(values, time, "nobody")).end();
 }
