@@ -66,7 +66,7 @@ function forwardingRpc<I extends DescMessage, O extends DescMessage>(
     },
   );
   return async (request) => {
-    const peer = request.contextValues?.get(Peer.key) ?? {};
+    const { peer } = request;
     const fastPath = fastPathFor(request, platform);
     return fastPath
       ? fastPath(request, (call) => forward(forwarding, { ...call, peer }, send))
@@ -78,7 +78,7 @@ const longestContentType = 100;
 
 /** Forwards a form of OAuth. The token in it proves the caller, so no other credential is sent with it. */
 function forwardingExchange(forwarding: Forwarding): RpcService {
-  return async ({ header, body, signal, contextValues }) => {
+  return async ({ header, body, signal, peer }) => {
     const type = (header.get("content-type") ?? "").slice(0, longestContentType);
     const send: Send<RpcResponse> = async (form, { headers, ...call }) => {
       const typed = { ...headers, "content-type": type };
@@ -86,7 +86,6 @@ function forwardingExchange(forwarding: Forwarding): RpcService {
       const wait = answer.headers[RetryAfter.header];
       return oauthAnswer(answer.status, Uint8Array.from(answer.octets), wait);
     };
-    const peer = contextValues?.get(Peer.key) ?? {};
     const message = () => RequestBody.inTime(body(), signal);
     const call = { header, signal, timeoutMs: undefined, message, peer, isProvedByMessage: true };
     try {

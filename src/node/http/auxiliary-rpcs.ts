@@ -3,6 +3,7 @@ import {
   ConnectError,
   type ConnectRouter,
   createConnectRouter,
+  createContextValues,
   type HandlerContext,
 } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
@@ -54,9 +55,11 @@ export const rpcsOf = (handlers: readonly UniversalHandler[]): Rpcs => ({
 });
 
 function toRpc(handler: UniversalHandler): Rpc {
-  return ({ body, headers, ...request }) => {
+  return ({ body: read, headers, peer, ...request }) => {
     const header = CallTimeout.cap(headers());
-    return handler({ ...request, header, body: readLater(body, handler.method.input, header) });
+    const body = readLater(read, handler.method.input, header);
+    const contextValues = createContextValues().set(Peer.key, peer);
+    return handler({ ...request, header, body, contextValues });
   };
 }
 

@@ -1,9 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { createContextValues } from "@connectrpc/connect";
 import { parseNoMore, RawHeaders } from "../../program/http/http-exchange.ts";
 import { RequestBody } from "../../transport/rpc/request-body.ts";
-import { Peer } from "../../transport/rpc/rpc.ts";
+import type { Peer } from "../../transport/rpc/rpc.ts";
 import type { Connection } from "../limits/connections.ts";
 import type { Exchange, Permit } from "../limits/exchanges.ts";
 import { type Guard, track } from "../limits/guard.ts";
@@ -129,9 +128,8 @@ async function answer(routes: Routes, arrived: Arrived): Promise<void> {
   }
   const call = () => {
     const header = RawHeaders.toHeaders(rawHeaders);
-    const contextValues = createContextValues().set(Peer.key, peer);
     const [url, signal] = [`${HttpExchange.anyOrigin}${target}`, hangUpOf(outgoing)];
-    return { httpVersion, method, url, header, headers: () => header, signal, contextValues };
+    return { httpVersion, method, url, header, headers: () => header, signal, peer };
   };
   // Native gRPC needs HTTP/2.
   const known = RequestBody.isGrpc(headers["content-type"]) ? withoutRpcs(routes) : routes;

@@ -5,10 +5,9 @@ import {
   type ServerHttp2Session,
   type ServerHttp2Stream,
 } from "node:http2";
-import { createContextValues } from "@connectrpc/connect";
 import type { AnswerFields } from "../../foundation/headers.ts";
 import { RawHeaders } from "../../program/http/http-exchange.ts";
-import { Peer } from "../../transport/rpc/rpc.ts";
+import type { Peer } from "../../transport/rpc/rpc.ts";
 import type { Connection } from "../limits/connections.ts";
 import type { Exchange, Permit } from "../limits/exchanges.ts";
 import { type Guard, track } from "../limits/guard.ts";
@@ -149,7 +148,7 @@ async function answer(routes: Routes, arrived: Arrived): Promise<void> {
     signal: hangUpOf(stream),
     header: RawHeaders.toFields(rawHeaders),
     headers: () => RawHeaders.toHeaders(rawHeaders),
-    contextValues: createContextValues().set(Peer.key, peer),
+    peer,
   });
   const path = HttpExchange.targetPath(target);
   const arrival = { path, incoming: stream, headers, call, peer, permit };

@@ -1,4 +1,3 @@
-import { type ContextValues, createContextValues } from "@connectrpc/connect";
 import type { Hono } from "hono";
 import { readinessIn } from "../../ca/readiness.ts";
 import { PublishedCrls } from "../../ca/revocation/published-crls.ts";
@@ -8,13 +7,7 @@ import type { CertificateAuthority } from "../certificate-authority.ts";
 import { createCertificateService, createJwtSvidService } from "../rpc/certificate-service.ts";
 import { newAudit } from "../rpc/internal/issuing-calls.ts";
 import { RequestBody, requestBody } from "../rpc/request-body.ts";
-import {
-  Peer,
-  type PeerOf,
-  type RpcRequest,
-  type RpcResponse,
-  type RpcService,
-} from "../rpc/rpc.ts";
+import type { Peer, PeerOf, RpcRequest, RpcResponse, RpcService } from "../rpc/rpc.ts";
 import { createTokenExchange } from "../rpc/token-exchange.ts";
 import { LongPolls } from "./long-poll.ts";
 import { IssuingPath, pathOf } from "./paths.ts";
@@ -107,13 +100,12 @@ export function createFetchHandler(
     const peer = peerOf(request);
     if (RequestBody.isGrpc(request.headers.get("content-type")))
       return refuseNativeGrpc(ca, request.headers, peer);
-    const contextValues = createContextValues().set(Peer.key, peer);
-    return toResponse(await rpc(rpcRequestOf(request, contextValues)));
+    return toResponse(await rpc(rpcRequestOf(request, peer)));
   };
 }
 
 /** A request of `fetch` as one of an RPC. */
-export function rpcRequestOf(request: Request, contextValues: ContextValues): RpcRequest {
+export function rpcRequestOf(request: Request, peer: Peer): RpcRequest {
   const { method, url, headers: header, signal } = request;
   return {
     httpVersion: "",
@@ -123,7 +115,7 @@ export function rpcRequestOf(request: Request, contextValues: ContextValues): Rp
     headers: () => header,
     body: () => requestBody(request),
     signal,
-    contextValues,
+    peer,
   };
 }
 

@@ -91,10 +91,7 @@ export function issuingFallback<I extends DescMessage, O extends DescMessage>(
     (request, context) => runTimedStep(context, (call) => issue(ca, call, request, context.signal)),
     (context) => runTimedStep(context, (call) => authenticate(ca, call, context.requestHeader)),
   );
-  return (request, call) => {
-    const contextValues = request.contextValues ?? createContextValues();
-    return answer({ ...request, contextValues: contextValues.set(callKey, call) });
-  };
+  return (request, call) => answer(request, createContextValues().set(callKey, call));
 }
 
 async function runTimedStep<T>(

@@ -5,6 +5,7 @@ import type {
   MessageShape,
 } from "@bufbuild/protobuf";
 import {
+  type ContextValues,
   createConnectRouter,
   createContextKey,
   createContextValues,
@@ -23,7 +24,7 @@ import {
 } from "./grpc-frames.ts";
 import { requireFewValues } from "./internal/message.ts";
 import { RequestBody } from "./request-body.ts";
-import type { HttpAbilities, RpcResponse, RpcService } from "./rpc.ts";
+import { type HttpAbilities, Peer, type RpcRequest, type RpcResponse } from "./rpc.ts";
 
 /** Answers a message that Connect has parsed. */
 type Answer<I extends DescMessage, O extends DescMessage> = (
@@ -37,13 +38,14 @@ const signalKey = createContextKey<AbortSignal | undefined>(undefined);
  * The path on which Connect answers: every protocol that the platform carries, in every form.
  *
  * @param admit Runs before a byte of the message is read.
+ * @returns The service. It adds the peer to the values that `answer` and `admit` find in their context.
  */
 export function createFallback<I extends DescMessage, O extends DescMessage>(
   { hasTrailers }: HttpAbilities,
   method: DescMethodUnary<I, O>,
   answer: Answer<I, O>,
   admit: (context: HandlerContext) => Promise<void>,
-): RpcService {
+): (request: RpcRequest, contextValues?: ContextValues) => Promise<RpcResponse> {
   const router = createConnectRouter({
     grpc: hasTrailers,
     grpcWeb: true,
@@ -57,8 +59,8 @@ export function createFallback<I extends DescMessage, O extends DescMessage>(
   });
   const [handler] = router.rpc(method, answer as MethodImpl<typeof method>).handlers;
   if (!handler) throw new Error("the router has no handler");
-  return async (request) => {
-    const contextValues = request.contextValues ?? createContextValues();
+  return async (request, contextValues = createContextValues()) => {
+    contextValues.set(Peer.key, request.peer);
     // Connect makes the signal of a call before it reads the body.
     const read = () =>
       RequestBody.inTime(request.body(), contextValues.get(signalKey) ?? request.signal);

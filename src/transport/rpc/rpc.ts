@@ -4,7 +4,8 @@ import type { AnswerFields, HeaderFields } from "../../foundation/headers.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 
 /** A call as a platform hands it over, before its body is read. */
-export type RpcRequest = Omit<UniversalServerRequest, "body" | "header"> & {
+export type RpcRequest = Omit<UniversalServerRequest, "body" | "header" | "contextValues"> & {
+  readonly peer: Peer;
   readonly header: HeaderFields;
   /** All of the header, for Connect. */
   readonly headers: () => Headers;
@@ -49,7 +50,7 @@ export type PeerOf = (request: Request) => Peer;
 
 /** Where a request says who its peer is. */
 export const Peer = {
-  /** The key under which a platform hands the peer of a call to the RPC. */
+  /** The key under which Connect's methods find the peer of a call. */
   key: createContextKey<Peer>({}) satisfies ContextKey<Peer>,
 
   /** The header with a gateway's own credential, by which `serve` knows that it forwards for others. */

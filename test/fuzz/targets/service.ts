@@ -1,5 +1,5 @@
 import { X509Certificate } from "node:crypto";
-import { Code, createContextValues } from "@connectrpc/connect";
+import { Code } from "@connectrpc/connect";
 import { IstioCertificateService } from "../../../src/gen/istio/v1/auth/ca_pb.ts";
 import { IssuingPath } from "../../../src/transport/http/paths.ts";
 import { rpcRequestOf } from "../../../src/transport/http/routes.ts";
@@ -187,6 +187,6 @@ function toRequest({ method, headers, body }: WireCall, { path }: Door): Request
 }
 
 const toRpc = (request: Request): RpcRequest => ({
-  ...rpcRequestOf(request, createContextValues()),
+  ...rpcRequestOf(request, {}),
   httpVersion: "2",
 });

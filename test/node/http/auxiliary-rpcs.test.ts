@@ -1,8 +1,6 @@
-import { createContextValues } from "@connectrpc/connect";
 import { expect, onTestFinished, test } from "vitest";
 import { auxiliaryRpcs } from "../../../src/node/http/auxiliary-rpcs.ts";
 import { partsOf } from "../../../src/node/http/routes.ts";
-import { Peer } from "../../../src/transport/rpc/rpc.ts";
 import { grpcFrame } from "../../contract/rpc-calls.ts";
 import { origin } from "../../contract/service-under-test.ts";
 
@@ -27,7 +25,7 @@ function start() {
       headers: () => header,
       signal: caller.signal,
       body: async () => grpcFrame(new Uint8Array()),
-      contextValues: createContextValues().set(Peer.key, { address }),
+      peer: { address },
     });
     const statuses = response && partsOf(response).body?.[Symbol.asyncIterator]();
     return { next: async () => statuses?.next(), end: async () => statuses?.return?.() };

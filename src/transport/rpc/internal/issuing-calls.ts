@@ -42,7 +42,7 @@ export function audited(
 ): RpcService {
   return async (request) => {
     const now = clock();
-    const peer = request.contextValues?.get(Peer.key) ?? {};
+    const { peer } = request;
     const audit = newAudit(request.header, peer, event);
     const response = await path(request, { now, audit, peer });
     if (audit.reason === "rpc-malformed") audit.detail = refusalOf(response);

@@ -1,5 +1,4 @@
 import { Readable } from "node:stream";
-import { createContextValues } from "@connectrpc/connect";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Caller } from "../../../../src/authn/caller.ts";
 import { IstioCertificateService } from "../../../../src/gen/istio/v1/auth/ca_pb.ts";
@@ -84,7 +83,7 @@ function requestOf(call: DifferentialCall): { request: RpcRequest; sample: Sampl
     header,
     headers: () => header,
     signal: caller.signal,
-    contextValues: createContextValues(),
+    peer: {},
     body: async () => (await bodyOf(Readable.from(body()), {}, () => {}))(),
   };
   return { request, sample };
