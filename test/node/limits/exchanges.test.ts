@@ -52,12 +52,12 @@ async function collect(): Promise<void> {
 }
 
 describe("while every turn is taken by work that never ends,", () => {
-  /** Requests that wait for a turn, each with a mebibyte that only its work refers to. */
+  /** Requests that wait for a turn, each with a body, counted as a mebibyte, that only its work refers to. */
   function wait(begin: ReturnType<typeof start>["begin"], address: string, count: number) {
     return Array.from({ length: count }, () => {
       const exchange = begin(address);
-      const body = Buffer.alloc(1024 * 1024);
-      exchange.place?.reserve(body.length);
+      const body = Buffer.alloc(1024);
+      exchange.place?.reserve(1024 * 1024);
       const answered = exchange.place?.inTurn(async () => body);
       return { ...exchange, answered, body: new WeakRef(body) };
     });
