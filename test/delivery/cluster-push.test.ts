@@ -23,6 +23,7 @@ import { createVirtualTime, type VirtualTime } from "../testkit/time/virtual-tim
 const credential = "CLUSTER_CREDENTIAL_A";
 const limits: PushLimits = { requests: 1000, seconds: 60, clustersAtOnce: 2, writesAtOnce: 2 };
 
+/** Its clock stands still: with the instant of a run changes who comes first in it. */
 const founded = await startCa();
 await founded.found();
 
@@ -170,6 +171,8 @@ describe("the CA delivers its roots", () => {
   );
 
   test("and knows since when a cluster has them, even after a restart", async () => {
+    ca = await startCa();
+    await ca.found();
     await pushTo().deliver(ca.now());
     const since = ca.now();
     ca.pass(60);
