@@ -86,11 +86,10 @@ async function issuersOf(
   child: CaCertificate,
   candidates: readonly CaCertificate[],
 ): Promise<readonly CaCertificate[]> {
-  const issuers: CaCertificate[] = [];
-  for (const candidate of candidates) {
-    if (await CaCertificate.isIssuedBy(child, candidate)) issuers.push(candidate);
-  }
-  return issuers;
+  const isIssuer = await Promise.all(
+    candidates.map((candidate) => CaCertificate.isIssuedBy(child, candidate)),
+  );
+  return candidates.filter((_, i) => isIssuer[i]);
 }
 
 function broken(last: CaCertificate, candidates: readonly CaCertificate[]): string {

@@ -61,15 +61,15 @@ export function readCaClaims(signedBytes: Bytes): CaClaims {
       throw new DerError(`the extension ${name} does not parse: ${error.message}`);
     }
   };
-  const constraints = read("basicConstraints", readBasicConstraints);
+  const { isAuthority = false, pathLength } = read("basicConstraints", readBasicConstraints) ?? {};
   read("certificatePolicies", readPolicies);
   read("authorityInfoAccess", readAccessDescriptions);
   if (found.get(CaExtension.authorityInfoAccess)?.isCritical) {
     throw new DerError("a critical authorityInfoAccess (RFC 5280 §4.2.2.1)");
   }
   return {
-    isAuthority: constraints?.isAuthority ?? false,
-    pathLength: constraints?.pathLength,
+    isAuthority,
+    pathLength,
     maySignCertificates: read("keyUsage", readKeyCertSign, Tag.bitString),
     extendedKeyUsages: read("extKeyUsage", (list) => readList(list, readObjectIdentifier)),
     names: read("subjectAltName", readNames) ?? [],
