@@ -195,22 +195,24 @@ function readList<T>(list: DerReader, read: (list: DerReader) => T): readonly T[
 /** otherName, x400Address and ediPartyName. */
 const structured: readonly number[] = [0, 3, 5].map(Tag.contextConstructed);
 
-const kinds: ReadonlyMap<number, NameKind> = new Map([
+const kinds: readonly (readonly [tag: number, kind: NameKind])[] = [
   [Tag.contextPrimitive(1), "email"],
   [Tag.contextPrimitive(2), "dns"],
   [Tag.contextConstructed(4), "directory"],
   [Tag.contextPrimitive(6), "uri"],
   [Tag.contextPrimitive(7), "ip"],
   [Tag.contextPrimitive(8), "other"],
-]);
+  ...structured.map((tag) => [tag, "other"] as const),
+];
 
 const textKinds: readonly NameKind[] = ["email", "dns", "uri"];
 
 /** Reads the next GeneralName. @throws DerError for anything else */
 function readGeneralName(names: DerReader): GeneralName {
-  const [tag, content] = names.any();
-  const kind = structured.includes(tag) ? "other" : kinds.get(tag);
-  if (kind === undefined) throw new DerError("a name of no kind of RFC 5280 §4.2.1.6");
+  const found = kinds.find(([tag]) => names.nextIs(tag));
+  if (!found) throw new DerError("a name of no kind of RFC 5280 §4.2.1.6");
+  const [tag, kind] = found;
+  const content = names.enter(tag);
   const octets = content.length;
   const isDirectory = kind === "directory";
   if (isDirectory) requireDistinguishedName(content.rest());
