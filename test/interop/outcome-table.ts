@@ -64,22 +64,9 @@ export const notRun = (claim: Claim, missing: string): Outcome => ({
   detail: missing,
 });
 
-/** Prints client × server × outcome, and reports to the table of all suites. */
-export function reportOutcomes(outcomes: readonly Outcome[]): void {
-  const rows = outcomes.map(({ client, server, what, result, detail }) => [
-    client,
-    server,
-    what,
-    `${result}: ${detail}`,
-  ]);
-  const table = [["client", "server", "what", "outcome"], ...rows];
-  const widths = [0, 1, 2].map((i) => Math.max(...table.map((row) => row[i]?.length ?? 0)));
-  for (const row of table) {
-    const cells = row.map((cell, i) => cell.padEnd(widths[i] ?? 0));
-    console.log(cells.join("  ").trimEnd());
-  }
+/** Reports to the table of all suites. */
+export const reportOutcomes = (outcomes: readonly Outcome[]): void =>
   report([...Map.groupBy(outcomes, groupOf).values()].flatMap(asRow));
-}
 
 /** What was played by one client against one server is one row; each claim that was not is a row of its own. */
 const groupOf = ({ client, server, what, result }: Outcome): string =>

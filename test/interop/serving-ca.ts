@@ -42,8 +42,6 @@ export interface ServingCa {
   readonly end: () => Promise<number>;
 }
 
-export const istiodName = "istiod.istio-system.svc";
-
 /** What differs from a CA of its own root, on this machine alone. */
 interface ServingOptions {
   /** The address that it listens on. */
@@ -65,13 +63,13 @@ export async function startServingCa(
   const storeDirectory = join(folder, "store");
   const inception_date = new Date().toISOString().slice(0, 10);
   const shared = {
-    ISSUERS: [mesh.issuerTable(istiodName)],
+    ISSUERS: [mesh.issuerTable],
     INCEPTION_DATE: inception_date,
     PROPAGATION_INTERVAL: "0s",
     CRL: "on",
     ...values,
   };
-  const callers = [{ issuer: mesh.issuerTable("").issuer }];
+  const callers = [{ issuer: mesh.issuerTable.issuer }];
   const own = {
     STORE_DIRECTORY: storeDirectory,
     LISTEN: `${host}:0`,

@@ -13,9 +13,7 @@ import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { noFetching } from "../../testkit/network/no-fetching.ts";
 import { createEdgeWorker } from "../../testkit/programs/edge-worker.ts";
 import { repeatedly } from "../../testkit/time/until.ts";
-
-/** The name in istiod's serving certificate. */
-export const istiodName = "istiod.istio-system.svc";
+import { istiodName } from "../native-grpc/mesh.ts";
 
 /** The Worker in workerd, with leaves that live for seconds, and its cron running. */
 export interface EdgeCa {

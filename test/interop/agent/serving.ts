@@ -5,10 +5,10 @@ import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { until } from "../../testkit/time/until.ts";
 import { mountSecret } from "../mounted-secret.ts";
+import { istiodName } from "../native-grpc/mesh.ts";
 import { type Outcome, shown } from "../outcome-table.ts";
 import { prebuilt, prebuiltIstiod } from "../prebuilt.ts";
 import { required } from "../software.ts";
-import { istiodName } from "./edge-ca.ts";
 import { AgentProcess, type AgentVariables } from "./processes/agent-process.ts";
 import { startIstiod } from "./xds/istiod.ts";
 

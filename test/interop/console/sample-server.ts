@@ -5,6 +5,7 @@ import { portGuard } from "../../../src/console/port-guard.ts";
 import { script } from "../../../src/gen/console/script.ts";
 import { scriptIntegrity, scriptPath } from "../../../src/gen/console/script-name.ts";
 import type { Status } from "../../../src/status/status.ts";
+import { toRequest } from "../../testkit/agent/http-ca.ts";
 import { sampleNow } from "../../testkit/console/sample-status.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { listenOnLoopback } from "../../testkit/network/loopback.ts";
@@ -37,19 +38,7 @@ export async function serveStatus(status: Status): Promise<SampleServer> {
     return (await console.answer(request)) ?? new Response("", { status: 404 });
   }
   const server = createServer(async (incoming, outgoing) => {
-    const { method = "GET", url = "/", headers } = incoming;
-    const chunks: Buffer[] = [];
-    for await (const chunk of incoming) chunks.push(chunk as Buffer);
-    const response = await answer(
-      new Request(`http://127.0.0.1${url}`, {
-        method,
-        headers: Object.entries(headers).map(([name, value]): [string, string] => [
-          name,
-          `${value}`,
-        ]),
-        ...(method === "POST" && { body: Buffer.concat(chunks) }),
-      }),
-    );
+    const response = await answer(await toRequest("http://127.0.0.1", incoming));
     outgoing.writeHead(response.status, Object.fromEntries(response.headers));
     outgoing.end(Buffer.from(await response.arrayBuffer()));
   });

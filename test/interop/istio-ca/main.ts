@@ -17,7 +17,7 @@ reportOutcomes(
     const program = await required(prebuilt(prebuiltIstiod));
     const folder = await lastingFolder();
     const mesh = await startMesh(join(folder, "mesh"));
-    const { issuer } = mesh.issuerTable("");
+    const { issuer } = mesh.issuerTable;
     const istiod = await startIstiod({ program, folder, issuer });
     const pod = await startPod({ istiod, mesh }, join(folder, "pod"));
     const outcomes = await playRows(names, scenes, { istiod, mesh, folder, pod });

@@ -9,7 +9,7 @@ import { type Outcome, played, report } from "../outcomes.ts";
 import { installPackage } from "../package/installation.ts";
 import { startGateway, versityGateway } from "../s3/gateway.ts";
 import { python, required } from "../software.ts";
-import { playLambda, servedName } from "./scenes.ts";
+import { playLambda } from "./scenes.ts";
 import { deployAsWritten } from "./tutorial.ts";
 
 const names = { client: "AWS SAM, a runtime API, curl, grpc-js", server: "AWS Lambda's handler" };
@@ -17,7 +17,7 @@ const names = { client: "AWS SAM, a runtime API, curl, grpc-js", server: "AWS La
 /** What `sam build` and `sam deploy` make of the tutorial's archive, in instances of a runtime API, on a real S3-compatible service. */
 async function play(folder: string): Promise<Pick<Outcome, "passed" | "faults">> {
   const gateway = await required(versityGateway());
-  const tools = await installTools(join(import.meta.dirname, "../istio-client"));
+  const tools = await installTools();
   const interpreter = await required(python("sam", ["aws-sam-cli==1.170.0"]));
   const packages = ["moto[server]==5.2.5", "aws-sam-translator==1.115.0"];
   const cloud = await required(python("aws-sam", packages));
@@ -32,7 +32,7 @@ async function play(folder: string): Promise<Pick<Outcome, "passed" | "faults">>
   const scratch = await createScratch();
   const aws = await startMoto(cloud, folder, join(import.meta.dirname, "aws.py"));
   ends.defer(async () => void (await aws.end()));
-  const account = { sam, python: cloud, aws: aws.origin, bucket, mesh, servedName };
+  const account = { sam, python: cloud, aws: aws.origin, bucket, mesh };
   const deployment = await deployAsWritten(await lastingFolder(), account, ends);
   await playLambda({ folder, installation, deployment, mesh, scratch, tools, tally });
   return { passed: tally.passed(), faults: tally.faults };

@@ -4,13 +4,14 @@ import { join } from "node:path";
 import { run, runWell } from "../../testkit/programs/child-process.ts";
 import { until } from "../../testkit/time/until.ts";
 import { caller, casesFor } from "../native-grpc/cases.ts";
-import type { Answer, Call, Server } from "../native-grpc/clients/client.ts";
+import type { Answer, Call } from "../native-grpc/clients/client.ts";
 import type { Tools } from "../native-grpc/clients/clients.ts";
 import { connectByCurl } from "../native-grpc/clients/curl.ts";
 import { pilotAgentRequest } from "../native-grpc/credentials.ts";
 import type { Mesh } from "../native-grpc/mesh.ts";
 import { playCases, type Tally } from "../native-grpc/play.ts";
 import type { Scratch } from "../native-grpc/scratch.ts";
+import { publishedAt } from "../native-grpc/servers/servers.ts";
 import { verdictOf } from "../native-grpc/verdicts.ts";
 import type { Installation } from "../package/installation.ts";
 import { credential } from "../s3/gateway.ts";
@@ -28,7 +29,6 @@ interface Stage {
   readonly tally: Tally;
 }
 
-export const servedName = "istiod.istio-system.svc";
 const kills = 3;
 const shards = 1;
 const readerToken = "a-token-of-a-reader-of-the-issuance-log";
@@ -75,24 +75,12 @@ async function endsAsWritten(lambda: LambdaFunction, { typeRest }: Deployment): 
   assert.deepEqual(more, []);
 }
 
-function serverOf({ origin }: LambdaFunction): Server {
-  const ask = (path: string): Promise<Response> => fetch(`${origin}${path}`);
-  return {
-    name: "Worker",
-    address: new URL(origin).host,
-    tls: undefined,
-    bundleUrl: `${origin}/bundle.json`,
-    bundle: async () => (await ask("/bundle.pem")).text(),
-    signer: async () => ((await (await ask("/readyz")).json()) as { authority: string }).authority,
-  };
-}
-
 /** Connect by a URL without TLS of its own, so with tokens. */
 async function playByUrl(lambda: LambdaFunction, stage: Stage): Promise<void> {
   const { mesh, scratch, tools, tally } = stage;
   const cases = await casesFor(mesh, undefined);
   const judge = verdictOf({ ...tools, scratch });
-  await playCases(connectByCurl(scratch), serverOf(lambda), cases, judge, tally);
+  await playCases(connectByCurl(scratch), publishedAt(lambda.origin), cases, judge, tally);
 }
 
 /** Many calls at once. */
@@ -101,14 +89,14 @@ async function ask(
   { mesh, scratch }: Stage,
   count: number,
 ): Promise<readonly Answer[]> {
-  const client = connectByCurl(scratch);
+  const [client, server] = [connectByCurl(scratch), publishedAt(lambda.origin)];
   const token = await mesh.token(caller);
   const call = async (): Promise<Call> => {
     const { csr } = await pilotAgentRequest(caller.spiffeId);
     return { csr, validitySeconds: 3600, token };
   };
   const calls = await Promise.all(Array.from({ length: count }, call));
-  return Promise.all(calls.map((each) => client.createCertificate(serverOf(lambda), each)));
+  return Promise.all(calls.map((each) => client.createCertificate(server, each)));
 }
 
 /** The audit events of issued certificates so far. */

@@ -22,7 +22,6 @@ interface Account {
   readonly aws: string;
   readonly bucket: Gateway;
   readonly mesh: Mesh;
-  readonly servedName: string;
 }
 
 /** A function that the tutorial has deployed. */
@@ -65,7 +64,7 @@ export async function deployAsWritten(
 
 /** Programs and variables of the reader, and what the editor leaves in the file. */
 async function prepare(terminal: Terminal, folder: string, account: Account): Promise<void> {
-  const { sam, aws, bucket, mesh, servedName } = account;
+  const { sam, aws, bucket, mesh } = account;
   const bin = join(folder, ".home/bin");
   await mkdir(bin, { recursive: true });
   const edited = join(folder, ".home/edited.toml");
@@ -78,7 +77,7 @@ async function prepare(terminal: Terminal, folder: string, account: Account): Pr
     PROPAGATION_INTERVAL: "10s",
     INCEPTION_DATE: day,
     LOG_INCEPTION_DATE: day,
-    ISSUERS: [mesh.issuerTable(servedName)],
+    ISSUERS: [mesh.issuerTable],
   };
   await writeFile(edited, stringify({ ...written, ...own }));
   const programs = {

@@ -30,39 +30,23 @@ export async function casesFor(
   const usual = { csr, validitySeconds: day, token, clusterId, metadata: { CertSigner: "" } };
   return [
     { what: "a token", call: usual, expected: { ...caller, keyPem } },
-    ...requestCases(usual),
-    ...(await tokenCases(mesh, usual)),
+    ...(await refusals(mesh, usual)),
     ...(await impersonationCases(mesh, usual, keyPem)),
     ...(certificates ? certificateCases(certificates, usual, keyPem) : []),
   ];
 }
 
-/** Cases of the request: of each code one, for the contract of the service has all refusals. */
-function requestCases(usual: Call): Case[] {
-  const refused = (what: string, change: Partial<Call>, code: string): Case => ({
-    what,
-    call: { ...usual, ...change },
-    expected: { code },
-  });
-  return [
-    refused("a CSR that is none", { csr: "junk" }, "InvalidArgument"),
-    refused("too large a message", { csr: "x".repeat(70_000) }, "ResourceExhausted"),
-  ];
-}
-
-/** Cases of the token. */
-async function tokenCases(mesh: Mesh, usual: Call): Promise<Case[]> {
+/** One refusal of each code, for the contract of the service has all. */
+async function refusals(mesh: Mesh, usual: Call): Promise<Case[]> {
   const { token: _, ...anonymous } = usual;
-  const refused = (what: string, call: Call): Case => ({
-    what,
-    call,
-    expected: { code: "Unauthenticated" },
-  });
-  const stranger = await mesh.token({ ...caller, issuer: "a stranger" });
-  return [
-    refused("no token", anonymous),
-    refused("a token of another issuer", { ...usual, token: stranger }),
+  const token = await mesh.token({ ...caller, issuer: "a stranger" });
+  const rows: readonly (readonly [what: string, call: Call, code: string])[] = [
+    ["a CSR that is none", { ...usual, csr: "junk" }, "InvalidArgument"],
+    ["too large a message", { ...usual, csr: "x".repeat(70_000) }, "ResourceExhausted"],
+    ["no token", anonymous, "Unauthenticated"],
+    ["a token of another issuer", { ...usual, token }, "Unauthenticated"],
   ];
+  return rows.map(([what, call, code]) => ({ what, call, expected: { code } }));
 }
 
 async function impersonationCases(mesh: Mesh, usual: Call, keyPem: string): Promise<Case[]> {

@@ -37,7 +37,7 @@ const say = (words: string): void => console.log(`native-grpc: ${words}`);
 
 async function play(folder: string): Promise<Outcome[]> {
   say("installing and building what it calls with");
-  const tools = await installTools(join(import.meta.dirname, "../istio-client"));
+  const tools = await installTools();
   const scratch = await createScratch();
   const clients = await createClients(tools, scratch);
   const cells = createCells({ ...clients, sClient: tools.openssl });
@@ -130,21 +130,13 @@ async function playRotations(
 }
 
 function outcomesOf(cells: readonly Cell[], missingAll?: string): Outcome[] {
-  return cells.map(({ key, server, tally, missing = missingAll }) =>
-    outcomeOf(matrix[key].client, server, tally, missing),
-  );
-}
-
-function outcomeOf(client: string, server: string, tally: Tally, missing?: string): Outcome {
-  const { passed, faults } = tally;
-  const plain = client.replaceAll("`", "");
-  return {
-    client: plain,
+  return cells.map(({ key, server, tally: { passed, faults }, missing = missingAll }) => ({
+    client: matrix[key].client.replaceAll("`", ""),
     server,
     passed: passed(),
     faults,
     ...(missing !== undefined && { missing }),
-  };
+  }));
 }
 
 /** The outcomes of the judges that could not run. */

@@ -1,6 +1,9 @@
 import { join } from "node:path";
 import { startDevelopmentCluster } from "../../../dev/cluster/cluster.ts";
 
+/** The name of the CA in a mesh. */
+export const istiodName = "istiod.istio-system.svc";
+
 /** Departures from a valid token. */
 interface TokenWish {
   /** `namespace/name`. */
@@ -15,17 +18,9 @@ export interface Mesh {
   readonly token: (wish: TokenWish) => Promise<string>;
   readonly gatewayAccount: string;
   /** The trusted cluster in `ISSUERS`. */
-  readonly issuerTable: (servedName: string) => IssuerTable;
+  readonly issuerTable: { readonly issuer: string };
   readonly end: () => Promise<void>;
 }
-
-type IssuerTable = {
-  issuer: string;
-  namespaces: string[];
-  trusted_node_accounts: string[];
-  node_reach: string;
-  gateways: { account: string; dns_names: string[] }[];
-};
 
 /** The account of the node proxies of the mesh. */
 export const nodeAccount = "istio-system/ztunnel";
@@ -44,13 +39,13 @@ export async function startMesh(folder: string): Promise<Mesh> {
       const cluster = issuer === "ours" ? ours : theirs;
       return cluster.mintToken({ ...claims, expirationSeconds: lifetimeSeconds });
     },
-    issuerTable: (servedName) => ({
+    issuerTable: {
       issuer: ours.issuer,
       namespaces: ["foo", "mesh", "istio-system"],
       trusted_node_accounts: [nodeAccount],
       node_reach: "anywhere",
-      gateways: [{ account: gatewayAccount, dns_names: [servedName] }],
-    }),
+      gateways: [{ account: gatewayAccount, dns_names: [istiodName] }],
+    } as { readonly issuer: string },
     end: async () => {
       await Promise.all([ours.close(), theirs.close()]);
     },

@@ -16,9 +16,10 @@ import {
   writeAuthority,
 } from "../agent/xds/istiod.ts";
 import { pilotSocketIn, startPodsPilotAgent } from "../agent/xds/pilot-agent.ts";
+import { istiodName } from "../native-grpc/mesh.ts";
 import { callWith, type Loot } from "../revocation/workloads.ts";
 import { makeNetwork, type Network, startZtunnel, type Ztunnel } from "../revocation/ztunnels.ts";
-import { istiodName, type ServingCa, startServingCa } from "../serving-ca.ts";
+import { type ServingCa, startServingCa } from "../serving-ca.ts";
 import type { Told } from "./envoy-story.ts";
 
 /** A sidecar renews six seconds after it got a certificate, and has the rest of its life for a busy moment. */

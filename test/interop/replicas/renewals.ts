@@ -6,7 +6,8 @@ import { renewalRules } from "../../testkit/callers/renewal-rules.ts";
 import { createWorkloadKey } from "../../testkit/callers/workload-key.ts";
 import { type NativeClient, nativeClient } from "../../testkit/network/native-grpc.ts";
 import { type Repetition, repeatedly } from "../../testkit/time/until.ts";
-import { type Replica, servedName } from "./replica.ts";
+import { istiodName } from "../native-grpc/mesh.ts";
+import type { Replica } from "./replica.ts";
 
 /** The means of the workloads. */
 interface RenewalOptions {
@@ -88,7 +89,7 @@ export class Renewals {
         client = undefined;
       }
       roots = this.#roots;
-      client ??= nativeClient(this.#options.port, servedName, { roots });
+      client ??= nativeClient(this.#options.port, istiodName, { roots });
       const chain = await this.#renew(client, number);
       if (!keepsConnection || !chain) {
         client.close();

@@ -32,9 +32,6 @@ export interface Replica {
   readonly end: () => Promise<void>;
 }
 
-/** The name of the CA in its certificates. */
-export const servedName = "istiod.istio-system.svc";
-
 /** Starts replicas with these keys, which end with the scope, and waits until they are ready. */
 export async function startReplicas(
   names: readonly string[],

@@ -3,9 +3,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { runRampart } from "../../testkit/programs/rampart-process.ts";
 import { until } from "../../testkit/time/until.ts";
+import { istiodName } from "../native-grpc/mesh.ts";
 import { type LoadBalancer, startLoadBalancer } from "./load-balancer.ts";
 import { Renewals } from "./renewals.ts";
-import { type Replica, servedName, startReplicas } from "./replica.ts";
+import { type Replica, startReplicas } from "./replica.ts";
 import type { SharedService } from "./shared-service.ts";
 
 const issuer = "https://issuer.example.com";
@@ -24,7 +25,7 @@ export async function playReplicaStory(service: SharedService, folder: string): 
   const keys = {
     PROPAGATION_INTERVAL: "10s",
     MAX_WORKLOAD_CERT_TTL: "20s",
-    SERVING_NAMES: [servedName],
+    SERVING_NAMES: [istiodName],
     INCEPTION_DATE: new Date().toISOString().slice(0, 10),
     ISSUERS: [{ issuer, jwks: jwksOf(key) }],
   };

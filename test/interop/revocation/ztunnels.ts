@@ -3,9 +3,9 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Child, run, runWell, startChild } from "../../testkit/programs/child-process.ts";
 import { until } from "../../testkit/time/until.ts";
-import type { Mesh } from "../native-grpc/mesh.ts";
+import { istiodName, type Mesh } from "../native-grpc/mesh.ts";
 import { type Claim, type Outcome, shown } from "../outcome-table.ts";
-import { istiodName, type ServingCa, startServingCa } from "../serving-ca.ts";
+import { type ServingCa, startServingCa } from "../serving-ca.ts";
 import { MissingProgram, namedBy } from "../software.ts";
 
 /** A ztunnel of one workload, in a network of its own: all of them listen on the same ports. */

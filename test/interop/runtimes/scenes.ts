@@ -16,6 +16,7 @@ import type { Mesh } from "../native-grpc/mesh.ts";
 import { createTally, playCases, type Tally } from "../native-grpc/play.ts";
 import { playRotation, rotationLifetimes } from "../native-grpc/rotation.ts";
 import type { Scratch } from "../native-grpc/scratch.ts";
+import { withTls } from "../native-grpc/servers/servers.ts";
 import { verdictOf } from "../native-grpc/verdicts.ts";
 import { bucket as bucketName, credential, type Gateway } from "../s3/gateway.ts";
 import type { Runtime } from "./installed.ts";
@@ -36,8 +37,6 @@ export interface Means {
 interface Stage extends Means {
   readonly tally: Tally;
 }
-
-const servedName = "istiod.istio-system.svc";
 
 /** A CA on a store, a gateway in front of it, and the verbs beside it. */
 interface Running {
@@ -223,7 +222,7 @@ async function start(stage: Stage, name: string, store: object): Promise<Running
     ...listen,
     PLAINTEXT_LISTEN: "127.0.0.1:0",
     INCEPTION_DATE: new Date().toISOString().slice(0, 10),
-    ISSUERS: [mesh.issuerTable(servedName)],
+    ISSUERS: [mesh.issuerTable],
   };
   await writeFile(file("rampart.toml"), stringify(keys));
   const { command } = runtime;
@@ -235,42 +234,16 @@ async function start(stage: Stage, name: string, store: object): Promise<Running
   };
   await writeFile(file("gateway.toml"), stringify({ ...upstream, ...listen }));
   const gateway = await launchServer("gateway", file("gateway.toml"), environment, command);
-  const host = serve.monitoringAddress;
+  const origin = `http://${serve.monitoringAddress}`;
   return {
-    serve: await serverOf("rampart serve", serve.address, host, file("serve.pem")),
-    gateway: await serverOf("rampart gateway", gateway.address, host, file("gateway.pem")),
+    serve: await withTls("rampart serve", serve, origin, folder),
+    gateway: await withTls("rampart gateway", gateway, origin, folder),
     processes: [serve, gateway],
     verb: (...words) =>
       runWell(command[0] ?? "", [...command.slice(1), ...words, "-c", file("rampart.toml")], {
         environment,
       }),
     end: async () => [await gateway.end(), await serve.end()],
-  };
-}
-
-async function serverOf(
-  name: Server["name"],
-  address: string,
-  host: string,
-  rootsFile: string,
-): Promise<Server> {
-  // Deno closes a connection that is kept without a word to its client.
-  const ask = (path: string): Promise<Response> =>
-    fetch(`http://${host}${path}`).catch(() => fetch(`http://${host}${path}`));
-  const bundle = async (): Promise<string> => (await ask("/bundle.pem")).text();
-  await writeFile(rootsFile, await bundle());
-  return {
-    name,
-    address,
-    bundle,
-    bundleUrl: `http://${host}/bundle.json`,
-    tls: { serverName: servedName, rootsFile },
-    signer: async () => {
-      const { authority = "none" } = (await (await ask("/readyz")).json()) as {
-        authority?: string;
-      };
-      return authority;
-    },
   };
 }
 

@@ -22,7 +22,7 @@ export async function typeTutorial(
   const keys = {
     STORE_DIRECTORY: "store",
     INCEPTION_DATE: new Date().toISOString().slice(0, 10),
-    ISSUERS: [mesh.issuerTable("istiod.istio-system.svc")],
+    ISSUERS: [mesh.issuerTable],
   };
   await writeFile(join(folder, "rampart.toml"), stringify(keys));
   const { PATH, ...others } = await environmentIn(folder);

@@ -8,8 +8,9 @@ import { createWorkload } from "../../testkit/callers/workload.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
 import { repeatedly, until } from "../../testkit/time/until.ts";
+import { istiodName } from "../native-grpc/mesh.ts";
 import { type LoadBalancer, startLoadBalancer } from "../replicas/load-balancer.ts";
-import { type Replica, servedName, startReplicas } from "../replicas/replica.ts";
+import { type Replica, startReplicas } from "../replicas/replica.ts";
 import { killAndReturn, rollingUpdate } from "../replicas/story.ts";
 import { bucket, credential, type Gateway } from "./gateway.ts";
 import { LogAuditor } from "./log-auditor.ts";
@@ -110,7 +111,7 @@ const serviceBehind = ({ port, rootsFile }: Gateway) => ({
 
 const keysWith = (jwks: object) => ({
   PROPAGATION_INTERVAL: "10s",
-  SERVING_NAMES: [servedName],
+  SERVING_NAMES: [istiodName],
   INCEPTION_DATE: new Date().toISOString().slice(0, 10),
   ISSUERS: [{ issuer, jwks }],
   CALLER_QUOTA: 1_000_000,
@@ -131,7 +132,7 @@ async function call(
   const { csrPem: csr } = await createWorkload();
   const headers = { authorization: `Bearer ${token}` };
   while (!ending.aborted) {
-    const client = nativeClient(port, servedName, { roots });
+    const client = nativeClient(port, istiodName, { roots });
     for (let fine = true; fine && !ending.aborted; ) {
       const deadline = Date.now() + 15_000;
       const outcome = await client.createCertificate({ csr }, headers, { deadline });

@@ -57,7 +57,7 @@ async function playWith(stage: Stage): Promise<Outcome[]> {
   });
   const [service = 0] = await freePorts(1);
   await writeMeshConfiguration(join(folder, "config"), { service, workload: workload.port });
-  const issuer = ca.mesh.issuerTable("").issuer;
+  const issuer = ca.mesh.issuerTable.issuer;
   const istiod = await startIstiod({ program: istiodProgram, folder, issuer });
   const shared = { folder, ca, istiod, leafSeconds };
   const web = await startSidecar(envoy, { ...shared, name: "web" });

@@ -2,7 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { matrix } from "../../../pages/compatibility-matrix.ts";
 import { runWell } from "../../../testkit/programs/child-process.ts";
-import { fromGoModule, fromGoProxy, ofTheMachine, python, type Software } from "../../software.ts";
+import { fromGoModule, fromGoProxy, ofTheMachine, python } from "../../software.ts";
 import type { Scratch } from "../scratch.ts";
 import {
   type Answer,
@@ -16,19 +16,15 @@ import { grpcJsClient } from "./grpc-js.ts";
 import { grpcurlClient } from "./grpcurl.ts";
 
 /** The programs of this suite that npm does not install. */
-export interface Tools {
-  readonly istioClient: Software;
-  readonly grpcurl: Software;
-  readonly zlint: Software;
-  readonly grpcio: Software;
-  readonly curl: Software;
-  readonly openssl: Software;
-}
+export type Tools = Awaited<ReturnType<typeof installTools>>;
 
 /** Builds one program after the other, because each build uses all processors. */
-export async function installTools(istioClientFolder: string): Promise<Tools> {
+export async function installTools() {
   return {
-    istioClient: await fromGoModule(istioClientFolder, "istio-client"),
+    istioClient: await fromGoModule(
+      join(import.meta.dirname, "../../istio-client"),
+      "istio-client",
+    ),
     grpcurl: await fromGoProxy("github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4"),
     zlint: await fromGoProxy("github.com/zmap/zlint/v3/cmd/zlint@v3.5.0"),
     grpcio: await python("grpcio", ["grpcio==1.85.1", "grpcio-tools==1.85.1"]),

@@ -24,6 +24,12 @@ export function grpcurlClient(program: string): CertificateClient {
     run(program, [...tlsFlags(server), ...protoFlags, ...flags, server.address, ...values], {
       input,
     });
+  const health = (server: Server, of = "") =>
+    grpcurl(server, ["-d", JSON.stringify({ service: of })], ["grpc.health.v1.Health/Check"]);
+  const serving = (of?: string) => async (server: Server) => {
+    const { stdout, stderr } = await health(server, of);
+    return stdout.includes('"SERVING"') ? undefined : stdout + stderr;
+  };
   return {
     cannot: [],
     createCertificate: async (server, call) =>
@@ -31,18 +37,10 @@ export function grpcurlClient(program: string): CertificateClient {
         await grpcurl(server, callFlags(call), [`${service}/CreateCertificate`], body(call)),
       ),
     more: {
-      "asks for the server's health": async (server) => {
-        const { stdout, stderr } = await grpcurl(server, [], ["grpc.health.v1.Health/Check"]);
-        return stdout.includes('"SERVING"') ? undefined : stdout + stderr;
-      },
-      "asks for the service's health": async (server) => {
-        const flags = ["-d", JSON.stringify({ service })];
-        const { stdout, stderr } = await grpcurl(server, flags, ["grpc.health.v1.Health/Check"]);
-        return stdout.includes('"SERVING"') ? undefined : stdout + stderr;
-      },
+      "asks for the server's health": serving(),
+      "asks for the service's health": serving(service),
       "does not find the health of another service": async (server) => {
-        const flags = ["-d", '{"service":"x.Y"}'];
-        const { code } = answerOf(await grpcurl(server, flags, ["grpc.health.v1.Health/Check"]));
+        const { code } = answerOf(await health(server, "x.Y"));
         return code === "NotFound" ? undefined : code;
       },
     },

@@ -11,10 +11,7 @@ import {
 } from "../../../testkit/programs/rampart-process.ts";
 import { repeatedly } from "../../../testkit/time/until.ts";
 import type { Server } from "../clients/client.ts";
-import type { Mesh } from "../mesh.ts";
-
-/** The name of the CA in a mesh. */
-const servedName = "istiod.istio-system.svc";
+import { istiodName, type Mesh } from "../mesh.ts";
 
 /** The three running servers that issue certificates. */
 export interface Servers {
@@ -39,7 +36,7 @@ export async function startServers(
 ): Promise<Servers> {
   await mkdir(folder);
   const shared = {
-    ISSUERS: [mesh.issuerTable(servedName)],
+    ISSUERS: [mesh.issuerTable],
     INCEPTION_DATE: new Date().toISOString().slice(0, 10),
     PROPAGATION_INTERVAL: "0s",
   };
@@ -55,9 +52,9 @@ export async function startServers(
   ]);
   const cron = repeatedly(worker.runCron, 1_000);
   return {
-    serve: await withTls("rampart serve", serve, serve.monitoringAddress, folder),
-    gateway: await withTls("rampart gateway", gateway, new URL(worker.origin).host, folder),
-    worker: { name: "Worker", tls: undefined, ...publishedAt(new URL(worker.origin).host) },
+    serve: await withTls("rampart serve", serve, `http://${serve.monitoringAddress}`, folder),
+    gateway: await withTls("rampart gateway", gateway, worker.origin, folder),
+    worker: publishedAt(worker.origin),
     rotate: async () => {
       const words = ["authority", "rotate", "--yes", "--config", configurationFile];
       await runRampart(words, { environment });
@@ -101,29 +98,35 @@ async function startGateway(
   return launchServer("gateway", file);
 }
 
-async function withTls(
+/** A server that callers reach by TLS, and the origin of what its CA publishes. */
+export async function withTls(
   name: Server["name"],
-  { address }: ServerProcess,
-  authorityHost: string,
+  { address }: Pick<ServerProcess, "address">,
+  origin: string,
   folder: string,
 ): Promise<Server> {
-  const published = publishedAt(authorityHost);
+  const published = publishedAt(origin);
   const rootsFile = join(folder, `roots-${name.replace(" ", "-")}.pem`);
   await writeFile(rootsFile, await published.bundle());
-  return { name, ...published, address, tls: { serverName: servedName, rootsFile } };
+  return { ...published, name, address, tls: { serverName: istiodName, rootsFile } };
 }
 
-/** The public answers of a CA. */
-function publishedAt(host: string): Pick<Server, "address" | "bundleUrl" | "bundle" | "signer"> {
+/** A CA that callers reach as the Worker, by its URL without TLS of its own. */
+export function publishedAt(origin: string): Server {
+  // Deno closes a connection that is kept without a word to its client.
+  const ask = (path: string): Promise<Response> =>
+    fetch(origin + path).catch(() => fetch(origin + path));
   return {
-    address: host,
-    bundleUrl: `http://${host}/bundle.json`,
-    bundle: async () => (await fetch(`http://${host}/bundle.pem`)).text(),
+    name: "Worker",
+    tls: undefined,
+    address: new URL(origin).host,
+    bundleUrl: `${origin}/bundle.json`,
+    bundle: async () => (await ask("/bundle.pem")).text(),
     signer: async () => {
-      const readiness = (await (await fetch(`http://${host}/readyz`)).json()) as {
+      const { authority = "none" } = (await (await ask("/readyz")).json()) as {
         authority?: string;
       };
-      return readiness.authority ?? "none";
+      return authority;
     },
   };
 }
