@@ -28,6 +28,8 @@ export interface ServingCa {
   /** A file with its roots, as `rampart distribute` keeps it in a cluster. */
   readonly rootFile: string;
   readonly bundle: (form?: "pem" | "json") => Promise<string>;
+  /** Writes a file with a token of an account, `namespace/name`. */
+  readonly tokenFile: (account: string) => Promise<string>;
   /** What an operator types: `rampart …`. */
   readonly type: (...words: readonly string[]) => Promise<string>;
   /** `rampart certificate revoke`, with the certificate as PEM. */
@@ -77,7 +79,7 @@ export async function startServingCa(
     SIGNERS: signers.map((signer) => ({ ...signer, inception_date, callers })),
   };
   const file = join(folder, "rampart.toml");
-  await writeFile(file, stringify({ ...shared, ...own }));
+  await writeFile(file, stringify({ ...own, ...shared }));
   const environment = { ...variables, KEK: randomKek() };
   const serve = await launchServer("serve", file, environment);
   const published = `http://${serve.monitoringAddress}`;
@@ -108,6 +110,11 @@ export async function startServingCa(
     lines: serve.lines,
     rootFile,
     bundle,
+    tokenFile: async (account) => {
+      const path = join(folder, `token-${account.replace("/", "-")}`);
+      await writeFile(path, `${await mesh.token({ account })}\n`);
+      return path;
+    },
     type,
     revoke: async (certificate) => {
       const loot = join(folder, "revoked.pem");

@@ -1,32 +1,35 @@
-import { copyFile, mkdir, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { startRelay } from "../../testkit/network/relay.ts";
-import { type Child, run, startChild } from "../../testkit/programs/child-process.ts";
+import { type Child, run } from "../../testkit/programs/child-process.ts";
 import { launchRampart, program, runRampart } from "../../testkit/programs/rampart-process.ts";
 import { until } from "../../testkit/time/until.ts";
 import { startWorkload } from "../agent/envoy-pair.ts";
 import { statusOf } from "../agent/processes/steady-load.ts";
 import { compareBootstraps } from "../agent/xds/istio-bootstrap.ts";
+import { startPodsPilotAgent } from "../agent/xds/pilot-agent.ts";
+import { istiodName } from "../native-grpc/mesh.ts";
 import { type Outcome, playRows } from "../outcome-table.ts";
-import { type PlacedCa, startPlacedCa } from "./ca.ts";
+import { type ServingCa, startServingCa } from "../serving-ca.ts";
 import { startControlPlane } from "./control-plane.ts";
 import type { Stage } from "./inside.ts";
 import { type Pod, saidBy, servers, startPod } from "./network.ts";
 
 const caPort = 15_012;
 const inboundPort = 15_006;
-const istiodName = "istiod.istio-system.svc";
 const identity = (name: string): string => `spiffe://cluster.local/ns/mesh/sa/${name}`;
 
 interface FamilyStage extends Stage {
-  readonly ca: PlacedCa;
+  readonly ca: ServingCa;
 }
 
 /** Pods with IPv6 alone, with IPv4 alone, and with both of which one swallows packets. */
 export async function familyScenes({ folder, programs }: Stage): Promise<Outcome[]> {
-  const ca = await startPlacedCa(join(folder, "ca-of-families"), {
-    LISTEN: `[::]:${caPort}`,
-    SERVING_NAMES: ["dual.example", "swallowed.example", istiodName],
+  const ca = await startServingCa(join(folder, "ca-of-families"), {
+    values: {
+      LISTEN: `[::]:${caPort}`,
+      SERVING_NAMES: ["dual.example", "swallowed.example", istiodName],
+    },
   });
   const stage = { folder, programs, ca };
   const workload = await startWorkload();
@@ -72,7 +75,7 @@ async function variablesOf({ folder, ca }: FamilyStage, name: string, host: stri
     own,
     environment: {
       CA_ADDR: `${host}:${caPort}`,
-      CA_ROOT_CA: ca.rootsFile,
+      CA_ROOT_CA: ca.rootFile,
       POD_NAMESPACE: "mesh",
       SERVICE_ACCOUNT: name,
       RAMPART_TOKEN_FILE: await ca.tokenFile(`mesh/${name}`),
@@ -152,6 +155,7 @@ async function outbound(stage: FamilyStage, pod: Pod, host: string): Promise<str
 }
 
 const envoyPorts = [15_000, 15_021, 15_090];
+const statusPort = 15_020;
 
 /** What listens at Envoy's own ports in the pod: `6` or `4`, the address in hexadecimal, and the port. */
 async function listening(pod: Pod): Promise<readonly string[]> {
@@ -171,11 +175,7 @@ async function ports(stage: FamilyStage, pod: Pod): Promise<string> {
   const plane = await startControlPlane(stage.programs.plane, own, "127.0.0.1:9901");
   // A way from the servers' IPv6 address to a port of this machine.
   const relay = await startRelay(plane.port, servers.v6);
-  const config = {
-    discoveryAddress: `dual.example:${relay.port}`,
-    statusPort: 15_020,
-    concurrency: 1,
-  };
+  const discoveryAddress = `dual.example:${relay.port}`;
   const shared = {
     ...environment,
     INSTANCE_IP: pod.address.v6,
@@ -184,8 +184,8 @@ async function ports(stage: FamilyStage, pod: Pod): Promise<string> {
     ISTIOD_SAN: istiodName,
   };
   try {
-    const expected = await underPilotAgent(stage, pod, { own, shared, config });
-    const found = await underAgent(stage, pod, { own, shared, config });
+    const expected = await underPilotAgent(stage, pod, { own, shared, discoveryAddress });
+    const found = await underAgent(stage, pod, { own, shared, discoveryAddress });
     if (found.join() !== expected.join())
       throw new Error(`${found.join(", ")} in place of ${expected.join(", ")}`);
     return `${found.join(", ")}; a scrape and a probe: 200`;
@@ -199,7 +199,7 @@ async function ports(stage: FamilyStage, pod: Pod): Promise<string> {
 interface Discovered {
   readonly own: string;
   readonly shared: NodeJS.ProcessEnv;
-  readonly config: object;
+  readonly discoveryAddress: string;
 }
 
 async function untilListening(pod: Pod, child: Child, count: number): Promise<readonly string[]> {
@@ -215,20 +215,22 @@ async function untilListening(pod: Pod, child: Child, count: number): Promise<re
 async function underPilotAgent(
   { programs, ca }: FamilyStage,
   pod: Pod,
-  { own, shared, config }: Discovered,
+  { own, shared, discoveryAddress }: Discovered,
 ): Promise<readonly string[]> {
-  const folder = join(own, "pilot");
-  await mkdir(join(folder, "var/run/secrets/tokens"), { recursive: true });
-  await copyFile(
-    await ca.tokenFile("mesh/six"),
-    join(folder, "var/run/secrets/tokens/istio-token"),
-  );
-  const { envoy: binaryPath, template: proxyBootstrapTemplatePath } = programs;
-  const PROXY_CONFIG = JSON.stringify({ ...config, binaryPath, proxyBootstrapTemplatePath });
-  const words = ["proxy", "sidecar", "--domain", "mesh.svc.cluster.local", "--log_target=stderr"];
-  const child = startChild(...inPod(pod, programs.pilotAgent, ...words), {
-    environment: { ...shared, PROXY_CONFIG },
-    folder,
+  const account = "mesh/six";
+  const { child } = await startPodsPilotAgent(programs.pilotAgent, {
+    folder: join(own, "pilot"),
+    account,
+    token: await ca.mesh.token({ account }),
+    ca: discoveryAddress,
+    rootFile: ca.rootFile,
+    variables: { ...shared, ENVOY_STATUS_PORT: undefined },
+    inside: pod.inside,
+    envoy: {
+      program: programs.envoy,
+      bootstrap: await readFile(programs.template, "utf8"),
+      statusPort,
+    },
   });
   try {
     return await untilListening(pod, child, envoyPorts.length);
@@ -241,13 +243,18 @@ async function underPilotAgent(
 async function underAgent(
   { programs }: FamilyStage,
   pod: Pod,
-  { own, shared, config }: Discovered,
+  { own, shared, discoveryAddress }: Discovered,
 ): Promise<readonly string[]> {
   const proxy = [programs.envoy, "--base-id", `${baseId++}`];
   const agent = launchRampart(["agent", "run", "--", ...proxy], {
     environment: {
       ...shared,
-      PROXY_CONFIG: JSON.stringify({ ...config, configPath: own }),
+      PROXY_CONFIG: JSON.stringify({
+        discoveryAddress,
+        statusPort,
+        concurrency: 1,
+        configPath: own,
+      }),
       RAMPART_XDS_SOCKET: join(own, "xds"),
       RAMPART_STATUS_ADDR: ":15020",
     },

@@ -4,7 +4,6 @@ import { createServer } from "node:https";
 import { join } from "node:path";
 import type { AgentStatus } from "../../../src/agent/agent-status.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
-import { jwksOf } from "../../testkit/callers/tokens.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { run, startChild } from "../../testkit/programs/child-process.ts";
 import {
@@ -16,7 +15,7 @@ import {
 import { until } from "../../testkit/time/until.ts";
 import { issue } from "../agent/gateways.ts";
 import { type Outcome, playRows } from "../outcome-table.ts";
-import { issuer, startPlacedCa, tokenIn, tokenKey } from "./ca.ts";
+import { type ServingCa, startServingCa } from "../serving-ca.ts";
 import type { Stage } from "./inside.ts";
 import { type Pod, podAt, saidBy, servers, startPod } from "./network.ts";
 
@@ -31,8 +30,9 @@ const podAddress = podAt(0).v4;
 export async function proxyScenes({ folder, programs }: Stage): Promise<Outcome[]> {
   const pod = await startPod(0, ["v4"]);
   const proxy = await startTinyproxy(folder, programs.tinyproxy);
-  const ca = await startPlacedCa(join(folder, "ca"), { LISTEN: `${servers.v4}:15012` });
-  const keys = await startKeys(folder);
+  const values = { LISTEN: `${servers.v4}:15012`, SERVING_NAMES: ["ca.example"] };
+  const ca = await startServingCa(join(folder, "ca"), { values });
+  const keys = await startKeys(folder, ca);
   const stage: ProxyStage = { folder, pod, proxy, ca, keys };
   const scenes: readonly (readonly [string, (stage: ProxyStage) => Promise<string>])[] = [
     ["an agent: certificate, bundle, CRLs", agent],
@@ -61,7 +61,7 @@ interface ProxyStage {
   readonly folder: string;
   readonly pod: Pod;
   readonly proxy: Tinyproxy;
-  readonly ca: Awaited<ReturnType<typeof startPlacedCa>>;
+  readonly ca: ServingCa;
   readonly keys: Awaited<ReturnType<typeof startKeys>>;
 }
 
@@ -99,12 +99,14 @@ async function startTinyproxy(folder: string, tinyproxy: string): Promise<Tinypr
 }
 
 /** The keys of an issuer over TLS, below a private root. */
-async function startKeys(folder: string) {
+async function startKeys(folder: string, { mesh }: ServingCa) {
+  const published = await fetch(`${mesh.issuerTable.issuer}/openid/v1/jwks`);
+  const jwks = await published.text();
   const authority = await createTestAuthority("keys");
   const rootsFile = join(folder, "keys.pem");
   await writeFile(rootsFile, authority.pem);
   const server = createServer(await issue(authority, "keys.example"), (_, response) =>
-    response.end(JSON.stringify(jwksOf(tokenKey))),
+    response.end(jwks),
   );
   server.listen(443, servers.v4);
   await once(server, "listening");
@@ -134,10 +136,10 @@ async function agent(stage: ProxyStage): Promise<string> {
   const child = start(stage, ["agent", "run"], {
     HTTPS_PROXY: proxyUrl,
     CA_ADDR: "ca.example:15012",
-    CA_ROOT_CA: ca.rootsFile,
-    POD_NAMESPACE: "shop",
+    CA_ROOT_CA: ca.rootFile,
+    POD_NAMESPACE: "mesh",
     SERVICE_ACCOUNT: "cart",
-    RAMPART_TOKEN_FILE: await ca.tokenFile("shop/cart"),
+    RAMPART_TOKEN_FILE: await ca.tokenFile("mesh/cart"),
     RAMPART_SDS_SOCKET: join(folder, "sds-behind"),
     RAMPART_BUNDLE_URL: "https://ca.example:15012/bundle.json",
     RAMPART_STATUS_ADDR: `${podAddress}:15020`,
@@ -168,10 +170,10 @@ async function agent(stage: ProxyStage): Promise<string> {
 }
 
 async function serve(stage: ProxyStage): Promise<string> {
-  const { folder, keys } = stage;
+  const { folder, keys, ca } = stage;
   const file = join(folder, "serve-behind.toml");
   const values = {
-    ISSUERS: [{ issuer, jwks_uri: "https://keys.example/jwks" }],
+    ISSUERS: [{ issuer: ca.mesh.issuerTable.issuer, jwks_uri: "https://keys.example/jwks" }],
     SERVING_NAMES: ["gateway.example"],
     LISTEN: `${podAddress}:15012`,
     MONITORING_LISTEN: `${podAddress}:15014`,
@@ -186,7 +188,7 @@ async function serve(stage: ProxyStage): Promise<string> {
     const bundle = await fetch(`http://${podAddress}:15014/bundle.pem`);
     await writeFile(rootsFile, await bundle.text());
     const where = ["--url", "https://gateway.example:15012", "--ca", rootsFile];
-    const how = ["--token-file", await tokenIn(folder, "shop/cart"), "--out", join(folder, "got")];
+    const how = ["--token-file", await ca.tokenFile("mesh/cart"), "--out", join(folder, "got")];
     await runRampart(["certificate", "request", ...where, ...how]);
     return await requireAsked(stage, "keys.example:443");
   } finally {
@@ -205,8 +207,8 @@ async function inPod(stage: ProxyStage, words: readonly string[], environment: N
 }
 
 const request = async ({ folder, ca }: ProxyStage): Promise<readonly string[]> => [
-  ...["certificate", "request", "--url", "https://ca.example:15012", "--ca", ca.rootsFile],
-  ...["--token-file", await ca.tokenFile("shop/cart"), "--out", join(folder, "requested")],
+  ...["certificate", "request", "--url", "https://ca.example:15012", "--ca", ca.rootFile],
+  ...["--token-file", await ca.tokenFile("mesh/cart"), "--out", join(folder, "requested")],
 ];
 
 async function verb(stage: ProxyStage): Promise<string> {

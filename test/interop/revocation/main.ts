@@ -11,6 +11,7 @@ import { playPilotAgent } from "./pilot-agent-scene.ts";
 import {
   type Certified,
   callWith,
+  secondsUntil,
   serialOf,
   startAgent,
   startSidecar,
@@ -82,16 +83,6 @@ async function updatesRejected({ adminUrl }: Workload): Promise<number> {
 
 async function mustSay(expected: string, said: string): Promise<void> {
   if (said !== expected) throw new Error(`${said} instead of ${expected}`);
-}
-
-async function secondsUntil(
-  what: string,
-  seconds: number,
-  holds: () => Promise<boolean>,
-): Promise<string> {
-  const begin = performance.now();
-  await until(what, holds, seconds);
-  return ((performance.now() - begin) / 1000).toFixed(1);
 }
 
 async function play(envoy: string, folder: string): Promise<Outcome[]> {

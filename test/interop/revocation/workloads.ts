@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { existsSync } from "node:fs";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile } from "node:fs/promises";
 import { request } from "node:https";
 import { join } from "node:path";
 import { createBootstrap } from "../../../src/agent/envoy/envoy-bootstrap.ts";
@@ -43,8 +43,6 @@ export async function startAgent(
   const folder = join(parent, name);
   await mkdir(folder);
   const [status = 0] = await freePorts(1);
-  const tokenFile = join(folder, "token");
-  await writeFile(tokenFile, await ca.mesh.token({ account: `mesh/${name}` }));
   const certificates = join(folder, "certs");
   const socket = join(folder, "sds");
   const environment = {
@@ -53,7 +51,7 @@ export async function startAgent(
     CA_ROOT_CA: ca.rootFile,
     POD_NAMESPACE: "mesh",
     SERVICE_ACCOUNT: name,
-    RAMPART_TOKEN_FILE: tokenFile,
+    RAMPART_TOKEN_FILE: await ca.tokenFile(`mesh/${name}`),
     RAMPART_SDS_SOCKET: socket,
     OUTPUT_CERTS: certificates,
   };
@@ -142,4 +140,15 @@ export function callWith(loot: Loot, port: number): Promise<string> {
     call.on("error", (error) => resolve(error.message));
     call.end();
   });
+}
+
+/** Waits until it is so. @returns How long that took. @throws Error after so many seconds. */
+export async function secondsUntil(
+  what: string,
+  seconds: number,
+  isSo: () => Promise<boolean>,
+): Promise<string> {
+  const begin = performance.now();
+  await until(what, isSo, seconds);
+  return ((performance.now() - begin) / 1000).toFixed(1);
 }

@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { freePorts } from "../../../testkit/network/free-ports.ts";
 import type { ServingCa } from "../../serving-ca.ts";
@@ -27,8 +27,6 @@ export async function sidecarEnvironment(options: SidecarOptions): Promise<Sidec
   const folder = join(options.folder, name);
   await mkdir(folder, { recursive: true });
   const [adminPort = 0, statusPort = 0, health = 0, prometheus = 0] = await freePorts(4);
-  const tokenFile = join(folder, "token");
-  await writeFile(tokenFile, await ca.mesh.token({ account: `${namespace}/${name}` }));
   const variables = {
     // The certificates of both servers name istiod's Service.
     CA_ADDR: ca.address,
@@ -42,7 +40,7 @@ export async function sidecarEnvironment(options: SidecarOptions): Promise<Sidec
     INSTANCE_IP: addresses[name],
     SECRET_TTL: `${options.leafSeconds}s`,
     SECRET_GRACE_PERIOD_RATIO: "0.6",
-    RAMPART_TOKEN_FILE: tokenFile,
+    RAMPART_TOKEN_FILE: await ca.tokenFile(`${namespace}/${name}`),
     RAMPART_SDS_SOCKET: join(folder, "SDS"),
     ISTIO_METAJSON_LABELS: JSON.stringify({ app: name }),
     ISTIO_META_INTERCEPTION_MODE: "NONE",
