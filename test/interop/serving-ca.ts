@@ -23,7 +23,6 @@ export interface ServingCa {
   /** `localhost:port` of its RPCs. */
   readonly address: string;
   readonly port: number;
-  /** What it has logged so far. */
   readonly lines: readonly string[];
   /** A file with its roots, as `rampart distribute` keeps it in a cluster. */
   readonly rootFile: string;
@@ -46,11 +45,8 @@ export interface ServingCa {
 
 /** What differs from a CA of its own root, on this machine alone. */
 interface ServingOptions {
-  /** The address that it listens on. */
   readonly host?: string;
-  /** More of its environment. */
   readonly variables?: Readonly<Record<string, string>>;
-  /** More of its configuration. */
   readonly values?: Readonly<Record<string, unknown>>;
   /** Its named signers, whose callers are all of the mesh. */
   readonly signers?: readonly Readonly<Record<string, unknown>>[];

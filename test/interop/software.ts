@@ -85,7 +85,6 @@ interface NotNamed {
   readonly notPlayed: string;
 }
 
-/** How a program is built. */
 interface Build {
   /** More variables of the build, such as `CGO_ENABLED`. */
   readonly settings?: Readonly<Record<string, string>>;

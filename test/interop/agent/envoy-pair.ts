@@ -34,7 +34,6 @@ interface SecretsOfEnvoy {
   readonly trustDomain?: string;
 }
 
-/** The parts of a pair. */
 interface EnvoyPairOptions {
   readonly envoy: string;
   readonly folder: string;

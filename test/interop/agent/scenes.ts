@@ -13,7 +13,6 @@ import { counted, SteadyLoad, statusOf } from "./processes/steady-load.ts";
 /** A life that outlasts an outage, and still lets a rotation end within minutes. */
 export const leafSeconds = 20;
 
-/** The parts that all scenes share. */
 export interface Stage {
   readonly ca: EdgeCa;
   readonly network: Relay;

@@ -12,7 +12,6 @@ import { required } from "../software.ts";
 import { AgentProcess, type AgentVariables } from "./processes/agent-process.ts";
 import { startIstiod } from "./xds/istiod.ts";
 
-/** The parts of the scene. */
 interface ServingOptions {
   readonly folder: string;
   /** The environment of an agent for istiod's account. */

@@ -9,7 +9,6 @@ import { type Outcome, shown } from "../outcome-table.ts";
 import { AgentProcess, type AgentVariables } from "./processes/agent-process.ts";
 import { statusOf } from "./processes/steady-load.ts";
 
-/** The parts of the supervised Envoy. */
 export interface SupervisionOptions {
   readonly envoy: string;
   readonly folder: string;
@@ -67,7 +66,7 @@ type End = "told" | "cut";
 
 /** Starts `rampart agent run -- envoy` with what `rampart agent bootstrap` prints for these listeners. */
 export async function startWithBootstrap(
-  { envoy, folder, baseId, variables }: SupervisionOptions,
+  { envoy, folder, baseId, variables }: Omit<SupervisionOptions, "inboundPort">,
   listeners: readonly string[],
 ): Promise<AgentProcess> {
   const [admin = 0, status = 0] = await freePorts(2);

@@ -26,7 +26,6 @@ interface IstioCa {
   readonly mesh: Mesh;
 }
 
-/** The parts that all scenes share. */
 interface Stage extends IstioCa {
   readonly folder: string;
   readonly pod: Pod;

@@ -4,6 +4,12 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
+import {
+  endpoint,
+  httpConnections,
+  socketAddress,
+  typeUrl,
+} from "../../../src/agent/envoy/tls-contexts.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { startChild } from "../../testkit/programs/child-process.ts";
 import { rule } from "../kubernetes/cluster/accounts.ts";
@@ -99,68 +105,44 @@ export async function startEnvoy(
 }
 
 function bootstrap({ href, hostname, port }: URL, rootFile: string, listenPort: number): object {
-  const type = (name: string) => ({ "@type": `type.googleapis.com/envoy.${name}` });
-  const address = (host: string, number: number) => ({
-    socket_address: { address: host, port_value: number },
-  });
   const issuer = href.replace(/\/$/, "");
+  const uri = `${issuer}/.well-known/jwks.json`;
   const provider = {
     issuer,
     audiences: [audience],
-    remote_jwks: {
-      http_uri: { uri: `${issuer}/.well-known/jwks.json`, cluster: "issuer", timeout: "5s" },
-      cache_duration: "1s",
-    },
+    remote_jwks: { http_uri: { uri, cluster: "issuer", timeout: "5s" }, cache_duration: "1s" },
     claim_to_headers: [{ header_name: "x-subject", claim_name: "sub" }],
   };
-  const filters = [
-    {
-      name: "jwt",
-      typed_config: {
-        ...type("extensions.filters.http.jwt_authn.v3.JwtAuthentication"),
-        providers: { rampart: provider },
-        rules: [{ match: { prefix: "/" }, requires: { provider_name: "rampart" } }],
-      },
+  const authentication = {
+    name: "jwt",
+    typed_config: {
+      "@type": typeUrl("envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication"),
+      providers: { rampart: provider },
+      rules: [{ match: { prefix: "/" }, requires: { provider_name: "rampart" } }],
     },
-    { name: "router", typed_config: type("extensions.filters.http.router.v3.Router") },
-  ];
-  const route = {
-    match: { prefix: "/" },
-    direct_response: { status: 200 },
-    response_headers_to_add: [{ header: { key: "x-subject", value: "%REQ(x-subject)%" } }],
   };
-  const manager = {
-    ...type("extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"),
-    stat_prefix: "in",
-    route_config: { virtual_hosts: [{ name: "all", domains: ["*"], routes: [route] }] },
-    http_filters: filters,
-  };
+  const connections = httpConnections(
+    "in",
+    {},
+    {
+      match: { prefix: "/" },
+      direct_response: { status: 200 },
+      response_headers_to_add: [{ header: { key: "x-subject", value: "%REQ(x-subject)%" } }],
+    },
+  ) as { readonly typed_config: { http_filters: object[] } };
+  connections.typed_config.http_filters.unshift(authentication);
   const tls = {
-    ...type("extensions.transport_sockets.tls.v3.UpstreamTlsContext"),
+    "@type": typeUrl("envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext"),
     common_tls_context: { validation_context: { trusted_ca: { filename: rootFile } } },
   };
-  return {
-    static_resources: {
-      listeners: [
-        {
-          address: address("127.0.0.1", listenPort),
-          filter_chains: [{ filters: [{ name: "http", typed_config: manager }] }],
-        },
-      ],
-      clusters: [
-        {
-          name: "issuer",
-          load_assignment: {
-            cluster_name: "issuer",
-            endpoints: [
-              { lb_endpoints: [{ endpoint: { address: address(hostname, Number(port)) } }] },
-            ],
-          },
-          transport_socket: { name: "tls", typed_config: tls },
-        },
-      ],
-    },
+  const cluster = {
+    name: "issuer",
+    load_assignment: endpoint("issuer", socketAddress({ host: hostname, port: Number(port) })),
+    transport_socket: { name: "tls", typed_config: tls },
   };
+  const address = socketAddress({ host: "127.0.0.1", port: listenPort });
+  const listener = { address, filter_chains: [{ filters: [connections] }] };
+  return { static_resources: { listeners: [listener], clusters: [cluster] } };
 }
 
 const cart = "spiffe://cluster.local/ns/shop/sa/cart";

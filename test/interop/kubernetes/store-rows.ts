@@ -2,12 +2,11 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { KubernetesClient } from "../../../src/kubernetes/client.ts";
 import { issuedCertificatesAt } from "../../../src/node/stores/issued-objects.ts";
-import { createSharedStore, type ObjectSpace } from "../../../src/node/stores/object-space.ts";
+import type { ObjectSpace } from "../../../src/node/stores/object-space.ts";
 import { createSecretSpace, issuedSecrets } from "../../../src/node/stores/secret-space.ts";
 import { NodeFetch } from "../../../src/program/http/http-client.ts";
-import { spacePromises } from "../../contract/object-space.ts";
-import { storePromises } from "../../contract/store-promises.ts";
 import type { Row } from "../outcome-table.ts";
+import { keepPromises } from "../store-promises.ts";
 import { mint } from "./cluster/accounts.ts";
 import { applyManifest } from "./cluster/manifests.ts";
 import type { Scene } from "./cluster/scene.ts";
@@ -33,19 +32,10 @@ export async function emptied(client: KubernetesClient): Promise<ObjectSpace> {
   return space;
 }
 
-async function keepsPromises(scene: Scene): Promise<void> {
+async function keepsPromises(scene: Scene): Promise<string> {
   const client = await storeClient(scene);
-  for (const [name, promise] of Object.entries(spacePromises)) {
-    await promise(await emptied(client)).catch(failing(name));
-  }
-  for (const [name, promise] of Object.entries(storePromises)) {
-    await promise(createSharedStore(await emptied(client))).catch(failing(name));
-  }
+  return keepPromises(() => emptied(client));
 }
-
-const failing = (name: string) => (error: unknown) => {
-  throw new Error(`${name}: ${error instanceof Error ? error.message : error}`, { cause: error });
-};
 
 async function keepsIssuedCertificates(scene: Scene): Promise<void> {
   const { send } = await storeClient(scene);

@@ -24,7 +24,6 @@ interface Cell {
 
 type Clients = Awaited<ReturnType<typeof createClients>>;
 
-/** The parts that all scenes share. */
 interface Stage {
   readonly mesh: Mesh;
   readonly tools: Tools;

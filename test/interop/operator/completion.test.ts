@@ -4,17 +4,15 @@ import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { completionScripts } from "../../../src/cli/verbs/completion/completion.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { installRampart } from "./incident-page.ts";
 
 let folder: string;
 
-const main = join(import.meta.dirname, "../../../src/cli/main.ts");
-
 beforeEach(async () => {
   folder = await temporaryFolder();
-  for (const each of ["a store", "bin"]) await mkdir(join(folder, each));
+  await mkdir(join(folder, "a store"));
   await writeFile(join(folder, "rampart.toml"), "");
-  const program = `#!/bin/sh\nexec "${process.execPath}" "${main}" "$@"\n`;
-  await writeFile(join(folder, "bin/rampart"), program, { mode: 0o755 });
+  await installRampart(folder);
 });
 
 /** Runs a shell that finds this program, with the words behind its script. */

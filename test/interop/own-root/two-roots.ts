@@ -30,7 +30,6 @@ const sidecarVariables = {
 };
 const renewalSeconds = 120;
 
-/** The programs of the story. */
 interface Programs {
   readonly envoy: string;
   readonly istiod: string;
@@ -60,7 +59,6 @@ interface Cluster extends ClusterCa {
   readonly certificates: string;
 }
 
-/** The mesh of two clusters. */
 interface Stage {
   readonly ca: ServingCa;
   /** Rampart's own root, PEM. */
@@ -188,7 +186,6 @@ async function startStage(
   return { ca, root: await ca.bundle(), east, west, folder };
 }
 
-/** What both clusters share. */
 interface ClusterParts {
   readonly istiod: string;
   readonly nodes: { readonly program: string; readonly network: Network } | undefined;

@@ -2,10 +2,12 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { startRelay } from "../../testkit/network/relay.ts";
 import { type Child, run } from "../../testkit/programs/child-process.ts";
-import { launchRampart, program, runRampart } from "../../testkit/programs/rampart-process.ts";
+import { launchRampart, program } from "../../testkit/programs/rampart-process.ts";
 import { until } from "../../testkit/time/until.ts";
 import { startWorkload } from "../agent/envoy-pair.ts";
+import type { AgentProcess } from "../agent/processes/agent-process.ts";
 import { statusOf } from "../agent/processes/steady-load.ts";
+import { startWithBootstrap } from "../agent/supervision.ts";
 import { compareBootstraps } from "../agent/xds/istio-bootstrap.ts";
 import { startPodsPilotAgent } from "../agent/xds/pilot-agent.ts";
 import { istiodName } from "../native-grpc/mesh.ts";
@@ -89,29 +91,14 @@ async function variablesOf({ folder, ca }: FamilyStage, name: string, host: stri
 let baseId = process.pid * 4;
 
 /** An Envoy that takes mutual TLS at every address of the suite's network. */
-async function startPeer(stage: FamilyStage, port: number): Promise<Child> {
-  const { own, environment } = await variablesOf(stage, "b", "dual.example");
+async function startPeer(stage: FamilyStage, port: number): Promise<AgentProcess> {
+  const { own: folder, environment: variables } = await variablesOf(stage, "b", "dual.example");
   const listeners = ["0.0.0.0", "[::]"].flatMap((host) => [
     "--inbound",
     `${host}:${inboundPort}=127.0.0.1:${port}`,
   ]);
-  const words = [...listeners, "--allow", identity("a")];
-  const variables = { ...environment, RAMPART_STATUS_ADDR: "127.0.0.1:15020" };
-  const file = join(own, "envoy.json");
-  await writeFile(
-    file,
-    await runRampart(["agent", "bootstrap", ...words], { environment: variables }),
-  );
-  const proxy = [
-    stage.programs.envoy,
-    "-c",
-    file,
-    "--base-id",
-    `${baseId++}`,
-    "--concurrency",
-    "1",
-  ];
-  return launchRampart(["agent", "run", "--", ...proxy], { environment: variables });
+  const options = { envoy: stage.programs.envoy, folder, baseId: baseId++, variables };
+  return startWithBootstrap(options, [...listeners, "--allow", identity("a")]);
 }
 
 const inPod = ({ inside }: Pod, ...words: readonly string[]) => {

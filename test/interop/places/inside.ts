@@ -13,7 +13,6 @@ export interface Programs {
   readonly plane: string;
 }
 
-/** What every scene has. */
 export interface Stage {
   readonly folder: string;
   readonly programs: Programs;

@@ -113,7 +113,6 @@ async function startKeys(folder: string, { mesh }: ServingCa) {
   return { rootsFile, server };
 }
 
-/** Starts `rampart` in the pod. */
 const start = (
   { pod }: Pick<ProxyStage, "pod">,
   words: readonly string[],

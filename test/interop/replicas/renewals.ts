@@ -9,9 +9,7 @@ import { type Repetition, repeatedly } from "../../testkit/time/until.ts";
 import { istiodName } from "../native-grpc/mesh.ts";
 import type { Replica } from "./replica.ts";
 
-/** The means of the workloads. */
 interface RenewalOptions {
-  /** The port of the load balancer. */
   readonly port: number;
   readonly replicas: readonly Replica[];
   readonly token: (account: string) => Promise<string>;
@@ -20,7 +18,6 @@ interface RenewalOptions {
   readonly count: number;
 }
 
-/** The renewals so far. */
 interface RenewalFigures {
   readonly renewals: number;
   /** How many authorities have signed. */

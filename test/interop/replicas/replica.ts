@@ -12,9 +12,7 @@ export interface Replica {
   readonly name: string;
   readonly port: number;
   readonly configurationFile: string;
-  /** The way to the store. */
   readonly link: Relay;
-  /** Starts the process, and waits until it serves. */
   readonly start: () => Promise<void>;
   /** Ends the process as a machine that fails. */
   readonly kill: () => Promise<void>;

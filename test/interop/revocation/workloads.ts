@@ -29,7 +29,6 @@ export interface Workload extends Certified {
   readonly end: () => Promise<void>;
 }
 
-/** A mesh in one folder. */
 interface MeshOptions {
   readonly folder: string;
   readonly ca: ServingCa;

@@ -72,14 +72,12 @@ async function makeBridge(): Promise<string> {
   }
 }
 
-/** The parts that all ztunnels share. */
 interface ZtunnelOptions {
   readonly program: string;
   readonly folder: string;
   readonly ca: Pick<ServingCa, "address" | "rootFile"> & { readonly mesh: Pick<Mesh, "token"> };
   readonly network: Network;
   readonly crlFile?: string;
-  /** More of its environment. */
   readonly variables?: Readonly<Record<string, string>>;
 }
 
@@ -157,7 +155,6 @@ function workloadOf(name: string, index: number): object {
   };
 }
 
-/** A mesh of ztunnels. */
 export interface ZtunnelMesh {
   readonly program: string;
   readonly folder: string;

@@ -1,11 +1,9 @@
 import assert from "node:assert/strict";
 import type { Fetch } from "../../../src/foundation/fetch.ts";
 import { BucketSpace } from "../../../src/node/stores/bucket-space.ts";
-import { createSharedStore, type ObjectSpace } from "../../../src/node/stores/object-space.ts";
+import type { ObjectSpace } from "../../../src/node/stores/object-space.ts";
 import { NodeFetch } from "../../../src/program/http/http-client.ts";
-import { spacePromises } from "../../contract/object-space.ts";
-import { storePromises } from "../../contract/store-promises.ts";
-import { startS3Api } from "../../testkit/stores/s3-api.ts";
+import { keepPromises } from "../store-promises.ts";
 import { bucket, credential, type Gateway } from "./gateway.ts";
 
 /** A real service, and a folder for files. */
@@ -15,7 +13,6 @@ export interface Scene {
 }
 
 const clock = (): Date => new Date();
-const key = `authorities/${"ab".repeat(20)}`;
 
 function spaceOf(
   { gateway: { place, ca } }: Scene,
@@ -30,20 +27,6 @@ async function emptied(scene: Scene): Promise<ObjectSpace> {
   const space = spaceOf(scene);
   for (const each of (await space.list("now")).keys()) await space.remove(each);
   return spaceOf(scene, {}, NodeFetch.trusting(scene.gateway.ca), 15);
-}
-
-const failing = (name: string) => (error: unknown) => {
-  throw new Error(`${name}: ${error instanceof Error ? error.message : error}`, { cause: error });
-};
-
-async function keepsPromises(scene: Scene): Promise<string> {
-  for (const [name, promise] of Object.entries(spacePromises)) {
-    await promise(await emptied(scene)).catch(failing(name));
-  }
-  for (const [name, promise] of Object.entries(storePromises)) {
-    await promise(createSharedStore(await emptied(scene))).catch(failing(name));
-  }
-  return `${Object.keys(spacePromises).length} of the space, ${Object.keys(storePromises).length} of the store`;
 }
 
 /** A real service may let two of many writers pass where a stand-in never does. */
@@ -96,36 +79,10 @@ async function saysWhy(scene: Scene): Promise<string> {
   return `${cases.length} refusals, each with its sentence`;
 }
 
-/** What the stand-in of the tests answers is what the real service answers. */
-async function agreesWithStandIn(scene: Scene): Promise<string> {
-  await emptied(scene);
-  const api = await startS3Api();
-  try {
-    const observe = async (space: ObjectSpace): Promise<unknown[]> => {
-      const seen: unknown[] = [await space.read(key), await space.write(key, "a")];
-      const first = await space.read(key);
-      seen.push(await space.write(key, "b"), await space.write(key, "c", "0123456789abcdef"));
-      seen.push(
-        await space.write(key, "d", first?.version),
-        await space.write(key, "e", first?.version),
-      );
-      seen.push(await space.remove(key), await space.remove(key));
-      seen.push(await space.write(key, "f", first?.version), (await space.list("now")).size);
-      return seen;
-    };
-    const standIn = new BucketSpace(api.place, fetch, clock);
-    assert.deepEqual(await observe(spaceOf(scene)), await observe(standIn));
-  } finally {
-    await api.close();
-  }
-  return "reads and writes, with and without versions, of objects that are there and not";
-}
-
 /** The sentences about a service quote its codes, which differ. */
 export const sceneOfRefusals = ["refusals", saysWhy] as const;
 
 export const scenes: readonly (readonly [string, (scene: Scene) => Promise<string>])[] = [
-  ["every promise of the store", keepsPromises],
+  ["every promise of the store", (scene) => keepPromises(() => emptied(scene))],
   ["one of several writers", decidesBetweenWriters],
-  ["the same answers as the stand-in of the tests", agreesWithStandIn],
 ];

@@ -1,7 +1,6 @@
 import { Agent, get } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** The outcomes of the requests so far. */
 interface LoadResult {
   readonly requests: number;
   readonly failures: readonly string[];
@@ -33,7 +32,6 @@ export class SteadyLoad {
     this.#running = Promise.all(calls.map((each) => this.#load(each)));
   }
 
-  /** The result since the last call. */
   take(): LoadResult {
     const result = { requests: this.#requests, failures: this.#failures };
     this.#requests = 0;

@@ -21,18 +21,14 @@ export interface Istiod {
   readonly end: () => Promise<void>;
 }
 
-/** The parts of a real istiod. */
 interface IstiodOptions {
   readonly program: string;
   /** May hold `config` with its configuration. */
   readonly folder: string;
   /** The OIDC issuer of the proxies' tokens. */
   readonly issuer: string;
-  /** More of its mesh configuration. */
   readonly meshConfig?: object;
-  /** More of its environment. */
   readonly variables?: Readonly<Record<string, string>>;
-  /** More of its command line. */
   readonly words?: readonly string[];
 }
 

@@ -5,10 +5,8 @@ import { stringify } from "yaml";
 /** The addresses of the two proxies: each listens on its own, without iptables. */
 export const addresses = { web: "127.0.0.2", ledger: "127.0.0.3" } as const;
 
-/** The namespace of the mesh. */
 export const namespace = "foo";
 
-/** The ports of the service, and of the workload behind it. */
 interface MeshPorts {
   readonly service: number;
   readonly workload: number;

@@ -11,7 +11,6 @@ export const prebuiltPilotAgent = {
   sha256: "de99534b851500e87e6fe83a2d3e60228b2cde4a977e0dfc3a4ff8e84f6f6182",
 };
 
-/** The programs of a sidecar under pilot-agent. */
 interface PilotPrograms {
   readonly pilotAgent: string;
   readonly envoy: string;

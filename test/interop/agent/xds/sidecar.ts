@@ -6,7 +6,6 @@ import { AgentProcess, type AgentVariables } from "../processes/agent-process.ts
 import type { Istiod } from "./istiod.ts";
 import { addresses, namespace } from "./mesh-configuration.ts";
 
-/** The parts of a sidecar. */
 export interface SidecarOptions {
   readonly name: keyof typeof addresses;
   readonly folder: string;

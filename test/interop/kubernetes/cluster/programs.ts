@@ -6,7 +6,6 @@ import { promisify } from "node:util";
 import { type PrebuiltProgram, prebuilt } from "../../prebuilt.ts";
 import { fromGoProxy, type Software } from "../../software.ts";
 
-/** The programs of a control plane. */
 export interface ControlPlanePrograms {
   readonly apiServer: string;
   readonly etcd: string;

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { X509Certificate } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse as parseToml } from "smol-toml";
@@ -23,6 +22,7 @@ import {
   type SignerScene,
   setSignerScene,
   stubRequest,
+  verified,
 } from "./signer-scene.ts";
 
 const page = "docs/how-to/signers.md";
@@ -163,13 +163,6 @@ async function mounts({ plane, folder }: Scene, yaml: string, roots: string): Pr
   assert.equal(conditionOf(status), "Issued Issued");
   const { subjectAltName } = await verified(folder, status.certificateChain ?? "", roots);
   assert.equal(subjectAltName, "URI:spiffe://cluster.local/ns/shop/sa/web");
-}
-
-async function verified(folder: string, pem: string, roots: string): Promise<X509Certificate> {
-  const [leaf, bundle] = [join(folder, "page-leaf.pem"), join(folder, "page-roots.pem")];
-  await Promise.all([writeFile(leaf, pem), writeFile(bundle, roots)]);
-  await runWell("openssl", ["verify", "-x509_strict", "-CAfile", bundle, leaf]);
-  return new X509Certificate(pem);
 }
 
 /** What the second part of the page needs from the first. */

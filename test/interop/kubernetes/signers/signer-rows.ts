@@ -1,8 +1,5 @@
 import assert from "node:assert/strict";
-import { generateKeyPairSync, sign, X509Certificate } from "node:crypto";
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
-import { runWell } from "../../../testkit/programs/child-process.ts";
+import { generateKeyPairSync, sign, type X509Certificate } from "node:crypto";
 import type { Row } from "../../outcome-table.ts";
 import type { Scene } from "../cluster/scene.ts";
 import {
@@ -15,6 +12,7 @@ import {
   setSignerScene,
   signerName,
   stubRequest,
+  verified,
 } from "./signer-scene.ts";
 
 const podOf = ({ web }: Scene): ScenePod => ({ ...web, node: "node-1" });
@@ -48,14 +46,8 @@ async function requireWorkload(
   bundlePem: string,
 ): Promise<X509Certificate> {
   assert.equal(conditionOf(status), "Issued Issued");
-  const { certificateChain = "" } = status;
-  const leaf = new X509Certificate(certificateChain);
+  const leaf = await verified(folder, status.certificateChain ?? "", bundlePem);
   assert.equal(leaf.subjectAltName, "URI:spiffe://cluster.local/ns/shop/sa/web");
-  const file = (name: string): string => join(folder, name);
-  await writeFile(file("leaf.pem"), certificateChain);
-  await writeFile(file("roots.pem"), bundlePem);
-  const words = ["-x509_strict", "-CAfile", file("roots.pem"), file("leaf.pem")];
-  assert.match(await runWell("openssl", ["verify", ...words]), /: OK/);
   return leaf;
 }
 

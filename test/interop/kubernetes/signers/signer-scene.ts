@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { runSigner } from "../../../../src/node/signer/signer.ts";
@@ -6,17 +7,14 @@ import { SignerConfiguration } from "../../../../src/node/signer/signer-configur
 import { type ServedCa, serveCa, servedName } from "../../../testkit/ca/served-ca.ts";
 import { emptyCsr } from "../../../testkit/kubernetes/certificate-requests.ts";
 import { createEventRecorder, type EventRecorder } from "../../../testkit/log/event-recorder.ts";
+import { runWell } from "../../../testkit/programs/child-process.ts";
 import { until } from "../../../testkit/time/until.ts";
 import { createAccount, mint, rule } from "../cluster/accounts.ts";
 import { type ControlPlane, type Json, nodeToken } from "../cluster/control-plane.ts";
 import { applyManifest } from "../cluster/manifests.ts";
+import type { Pod } from "../cluster/scene.ts";
 
-/** A pod of the account `web` in `shop`. */
-export interface ScenePod {
-  readonly namespace: string;
-  readonly account: string;
-  readonly name: string;
-  readonly uid: string;
+export interface ScenePod extends Pod {
   readonly node: string;
 }
 
@@ -205,4 +203,16 @@ export async function answered(
 export function conditionOf({ conditions = [] }: PodCertificateStatusJson): string {
   assert.equal(conditions.length, 1);
   return conditions.map(({ type, reason }) => `${type} ${reason}`).join();
+}
+
+/** The leaf of a chain that OpenSSL verifies by the roots. */
+export async function verified(
+  folder: string,
+  pem: string,
+  roots: string,
+): Promise<X509Certificate> {
+  const [leaf, bundle] = [join(folder, "leaf.pem"), join(folder, "roots.pem")];
+  await Promise.all([writeFile(leaf, pem), writeFile(bundle, roots)]);
+  await runWell("openssl", ["verify", "-x509_strict", "-CAfile", bundle, leaf]);
+  return new X509Certificate(pem);
 }

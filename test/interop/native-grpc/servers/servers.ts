@@ -23,7 +23,6 @@ export interface Servers {
   readonly end: () => Promise<void>;
 }
 
-/** The lifetimes in the configuration. */
 export interface Lifetimes {
   readonly serve: Readonly<Record<string, string>>;
   readonly worker: Readonly<Record<string, string>>;
