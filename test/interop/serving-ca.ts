@@ -1,6 +1,5 @@
 import { mkdir, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { stringify } from "smol-toml";
 import { Composition } from "../../src/config/composition.ts";
 import { Configuration } from "../../src/config/configuration.ts";
 import { FileStore } from "../../src/node/files/file-store.ts";
@@ -11,37 +10,12 @@ import { revokeCertificates } from "../testkit/ca/revoke-certificates.ts";
 import { randomKek } from "../testkit/configuration.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 import { noFetching } from "../testkit/network/no-fetching.ts";
-import { launchServer, runRampart } from "../testkit/programs/rampart-process.ts";
+import { launchServer, runRampart, serveToml } from "../testkit/programs/rampart-process.ts";
 import { repeatedly } from "../testkit/time/until.ts";
-import { type Mesh, startMesh } from "./native-grpc/mesh.ts";
+import { startMesh } from "./native-grpc/mesh.ts";
 
 /** `rampart serve` with CRLs, and an operator beside it. */
-export interface ServingCa {
-  readonly mesh: Mesh;
-  /** The URL of its monitoring port. */
-  readonly published: string;
-  /** `localhost:port` of its RPCs. */
-  readonly address: string;
-  readonly port: number;
-  readonly lines: readonly string[];
-  /** A file with its roots, as `rampart distribute` keeps it in a cluster. */
-  readonly rootFile: string;
-  readonly bundle: (form?: "pem" | "json") => Promise<string>;
-  /** Writes a file with a token of an account, `namespace/name`. */
-  readonly tokenFile: (account: string) => Promise<string>;
-  /** What an operator types: `rampart …`. */
-  readonly type: (...words: readonly string[]) => Promise<string>;
-  /** `rampart certificate revoke`, with the certificate as PEM. */
-  readonly revoke: (certificate: Buffer) => Promise<void>;
-  /** Revokes certificates of the signing authority by their serial numbers in hexadecimal. */
-  readonly revokeSerials: (serialNumbers: readonly string[]) => Promise<void>;
-  /** Taints the signing authority. A new one signs from now on. */
-  readonly taint: (departure: Departure) => Promise<string>;
-  /** The octets of `/crl.pem`. */
-  readonly crlOctets: () => Promise<number>;
-  /** @returns The exit code. */
-  readonly end: () => Promise<number>;
-}
+export type ServingCa = Awaited<ReturnType<typeof startServingCa>>;
 
 /** What differs from a CA of its own root, on this machine alone. */
 interface ServingOptions {
@@ -55,7 +29,7 @@ interface ServingOptions {
 export async function startServingCa(
   folder: string,
   { host = "127.0.0.1", variables = {}, values = {}, signers = [] }: ServingOptions = {},
-): Promise<ServingCa> {
+) {
   await mkdir(folder, { recursive: true });
   const mesh = await startMesh(join(folder, "mesh"));
   const storeDirectory = join(folder, "store");
@@ -68,18 +42,14 @@ export async function startServingCa(
     ...values,
   };
   const callers = [{ issuer: mesh.issuerTable.issuer }];
-  const own = {
-    STORE_DIRECTORY: storeDirectory,
-    LISTEN: `${host}:0`,
-    MONITORING_LISTEN: "127.0.0.1:0",
-    SIGNERS: signers.map((signer) => ({ ...signer, inception_date, callers })),
-  };
+  const SIGNERS = signers.map((signer) => ({ ...signer, inception_date, callers }));
   const file = join(folder, "rampart.toml");
-  await writeFile(file, stringify({ ...own, ...shared }));
+  const own = { LISTEN: `${host}:0`, SIGNERS };
+  await writeFile(file, serveToml(storeDirectory, { ...own, ...shared }));
   const environment = { ...variables, KEK: randomKek() };
   const serve = await launchServer("serve", file, environment);
   const published = `http://${serve.monitoringAddress}`;
-  const bundle = async (form = "pem"): Promise<string> =>
+  const bundle = async (form: "pem" | "json" = "pem"): Promise<string> =>
     (await fetch(`${published}/bundle.${form}`)).text();
   const rootFile = join(folder, "roots.pem");
   const writeRoots = async (): Promise<void> => {
@@ -100,27 +70,36 @@ export async function startServingCa(
     });
   return {
     mesh,
+    /** The URL of its monitoring port. */
     published,
     address: `localhost:${serve.port}`,
     port: serve.port,
     lines: serve.lines,
+    /** A file with its roots, as `rampart distribute` keeps it in a cluster. */
     rootFile,
     bundle,
-    tokenFile: async (account) => {
+    /** Writes a file with a token of an account, `namespace/name`. */
+    tokenFile: async (account: string): Promise<string> => {
       const path = join(folder, `token-${account.replace("/", "-")}`);
       await writeFile(path, `${await mesh.token({ account })}\n`);
       return path;
     },
+    /** What an operator types: `rampart …`. */
     type,
-    revoke: async (certificate) => {
+    /** `rampart certificate revoke`, with the certificate as PEM. */
+    revoke: async (certificate: Buffer): Promise<void> => {
       const loot = join(folder, "revoked.pem");
       await writeFile(loot, certificate);
       await type("certificate", "revoke", loot, "--yes");
     },
-    revokeSerials: async (serialNumbers) =>
+    /** Revokes certificates of the signing authority by their serial numbers in hexadecimal. */
+    revokeSerials: async (serialNumbers: readonly string[]) =>
       revokeCertificates(await operator(), serialNumbers, new Date()),
-    taint: async (departure) => taintSigner(await operator(), departure, new Date()),
+    /** Taints the signing authority. A new one signs from now on. */
+    taint: async (departure: Departure) => taintSigner(await operator(), departure, new Date()),
+    /** The octets of `/crl.pem`. */
     crlOctets: async () => (await (await fetch(`${published}/crl.pem`)).text()).length,
+    /** @returns The exit code. */
     end: async () => {
       await distributing.end();
       const code = await serve.end();

@@ -16,19 +16,11 @@ import { repeatedly } from "../../testkit/time/until.ts";
 import { istiodName } from "../native-grpc/mesh.ts";
 
 /** The Worker in workerd, with leaves that live for seconds, and its cron running. */
-export interface EdgeCa {
-  readonly url: URL;
-  /** A file with a token for `mesh:<name>`. */
-  readonly tokenFile: (folder: string, name: string) => Promise<string>;
-  /** The SHA-256 fingerprint of the root of the authority that signs now. */
-  readonly signingRoot: () => Promise<string>;
-  readonly taint: (departure: Departure) => Promise<string>;
-  readonly close: () => Promise<void>;
-}
+export type EdgeCa = Awaited<ReturnType<typeof startEdgeCa>>;
 
 const issuer = "https://cluster.test";
 
-export async function startEdgeCa(leafSeconds: number): Promise<EdgeCa> {
+export async function startEdgeCa(leafSeconds: number) {
   const tokenKey = await createTokenKey("ES256", "key-1");
   const vars = {
     ISSUERS: [
@@ -63,18 +55,20 @@ export async function startEdgeCa(leafSeconds: number): Promise<EdgeCa> {
   });
   return {
     url,
-    async tokenFile(folder, name) {
+    /** A file with a token for `mesh:<name>`. */
+    async tokenFile(folder: string, name: string): Promise<string> {
       const file = join(folder, `token-${name}`);
       const token = await mintAccountToken(tokenKey, issuer, `mesh:${name}`, new Date());
       await writeFile(file, `${token}\n`);
       return file;
     },
+    /** The SHA-256 fingerprint of the root of the authority that signs now. */
     async signingRoot() {
       const view = await operator.certificateAuthority.issuance.authorities.at(new Date());
       const [root] = view.issuer?.authority.roots ?? [];
       return root ? new X509Certificate(root).fingerprint256 : "";
     },
-    taint: (departure) => taintSigner(operator, departure, new Date()),
+    taint: (departure: Departure) => taintSigner(operator, departure, new Date()),
     async close() {
       await cron.end();
       await harness.close();

@@ -6,19 +6,7 @@ import { type LoopbackServer, listenOnLoopback } from "../../testkit/network/loo
 import { type Child, startChild } from "../../testkit/programs/child-process.ts";
 
 /** Two Envoys with a workload behind the second: client → A → mutual TLS → B → workload. */
-export interface EnvoyPair {
-  /** A URL whose requests share connections. */
-  readonly keptUrl: string;
-  /** A URL with a handshake for each request. */
-  readonly freshUrl: string;
-  /** A URL whose cluster in A expects another identity than that of B. */
-  readonly wrongServerUrl: string;
-  /** A URL that leads to a listener of B which admits only another identity than that of A. */
-  readonly wrongClientUrl: string;
-  /** The port on which B accepts mutual TLS from `a`. */
-  readonly inboundPort: number;
-  readonly end: () => Promise<void>;
-}
+export type EnvoyPair = Awaited<ReturnType<typeof startEnvoyPair>>;
 
 const local = (port: number) => ({ host: "127.0.0.1", port });
 const spiffeId = (name: string, trustDomain = "cluster.local"): string =>
@@ -47,7 +35,7 @@ interface EnvoyPairOptions {
   readonly start?: (name: "a" | "b", bootstrap: string) => Promise<Child>;
 }
 
-export async function startEnvoyPair(options: EnvoyPairOptions): Promise<EnvoyPair> {
+export async function startEnvoyPair(options: EnvoyPairOptions) {
   const { envoy, folder, baseId } = options;
   const workload = await startWorkload();
   const [kept = 0, fresh = 0, wrongServer = 0, wrongClient = 0, inbound = 0, strict = 0] =
@@ -94,10 +82,15 @@ export async function startEnvoyPair(options: EnvoyPairOptions): Promise<EnvoyPa
   ]);
   const url = (port: number): string => `http://127.0.0.1:${port}/`;
   return {
+    /** Its requests share connections. */
     keptUrl: url(kept),
+    /** It has a handshake for each request. */
     freshUrl: url(fresh),
+    /** Its cluster in A expects another identity than that of B. */
     wrongServerUrl: url(wrongServer),
+    /** It leads to a listener of B which admits only another identity than that of A. */
     wrongClientUrl: url(wrongClient),
+    /** On which B accepts mutual TLS from `a`. */
     inboundPort: inbound,
     async end() {
       await Promise.all(children.map((child) => child.end()));

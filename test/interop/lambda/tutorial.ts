@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { parse, stringify } from "smol-toml";
 import { blocksOf } from "../../pages/shell-blocks.ts";
@@ -88,8 +88,7 @@ echo export AWS_ACCESS_KEY_ID=${credential.accessKeyId}
 echo export AWS_SECRET_ACCESS_KEY=${credential.secretAccessKey}`,
   };
   for (const [name, text] of Object.entries(programs)) {
-    await writeFile(join(bin, name), `#!/bin/sh -eu\n${text}\n`);
-    await chmod(join(bin, name), 0o755);
+    await writeFile(join(bin, name), `#!/bin/sh -eu\n${text}\n`, { mode: 0o755 });
   }
   await terminal.type(`export EDITOR=editor PATH="${bin}:${dirname(sam)}:$PATH"
 export AWS_ENDPOINT_URL=${aws} AWS_DEFAULT_REGION=eu-central-1 SAM_CLI_TELEMETRY=0

@@ -1,4 +1,4 @@
-import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { blocksUnder, textsIn } from "../../pages/page-blocks.ts";
 import { run } from "../../testkit/programs/child-process.ts";
@@ -30,8 +30,9 @@ export async function installRampart(folder: string): Promise<void> {
   const file = join(folder, "bin/rampart");
   await mkdir(dirname(file), { recursive: true });
   const program = resolve("src/cli/main.ts");
-  await writeFile(file, `#!/bin/sh\nexec "${process.execPath}" "${program}" "$@"\n`);
-  await chmod(file, 0o755);
+  await writeFile(file, `#!/bin/sh\nexec "${process.execPath}" "${program}" "$@"\n`, {
+    mode: 0o755,
+  });
 }
 
 /** Runs one line of the page by a shell, as it stands. */

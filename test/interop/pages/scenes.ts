@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { chmod, mkdir, symlink, writeFile } from "node:fs/promises";
+import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type DevelopmentCluster, startDevelopmentCluster } from "../../../dev/cluster/cluster.ts";
 import { blocksOf, inCluster, staysOpen } from "../../pages/shell-blocks.ts";
@@ -37,11 +37,9 @@ export async function environmentIn(folder: string): Promise<Record<string, stri
   const lines = [`case "$1 $2" in "serve --unit") ;; serve*) echo $$ > "$HOME/serve.pid" ;; esac`];
   lines.push(`[ "$1" != doctor ] || exec "$HOME/doctor" "$@"`);
   lines.push(`exec "${process.execPath}" "${program}" "$@"`);
-  await writeFile(file, ["#!/bin/sh", ...lines, ""].join("\n"));
-  await chmod(file, 0o755);
+  await writeFile(file, ["#!/bin/sh", ...lines, ""].join("\n"), { mode: 0o755 });
   const home = join(folder, ".home");
-  await writeFile(join(home, "doctor"), doctorOfAPatchedNode(program));
-  await chmod(join(home, "doctor"), 0o755);
+  await writeFile(join(home, "doctor"), doctorOfAPatchedNode(program), { mode: 0o755 });
   return {
     ...process.env,
     PATH: `${dirname(file)}:${home}/npm/bin:${dirname(process.execPath)}:/usr/local/bin:/usr/bin:/bin`,
@@ -250,9 +248,10 @@ ${ofIssuer}
   });
 }
 
+const today = new Date().toISOString().slice(0, 10);
+
 /** An operator beside a `rampart serve` that signs. */
 export const operator: Scene = async (folder, ends) => {
-  const today = new Date().toISOString().slice(0, 10);
   const terminal = await operatorIn(folder, ends, `INCEPTION_DATE = ${today}`);
   await standIn(folder, "npx");
   await writeFile(join(folder, ".home/rampart-kek"), randomKek());
@@ -276,7 +275,6 @@ until rampart log verify leaf.pem --url $LOG; do sleep 1; done`;
 
 /** An operator beside a `rampart serve` that has CRLs and an issuance log, with a certificate of it. */
 export const loggedOperator: Scene = async (folder, ends) => {
-  const today = new Date().toISOString().slice(0, 10);
   const keys = `INCEPTION_DATE = ${today}
 CRL = "on"
 LOG_ORIGIN = "log.example.com/2026"
@@ -321,7 +319,6 @@ export const ruledOperator: Scene = async (folder, ends) => {
 
 /** An operator beside a `rampart serve` that signs tokens, with the credential of a workload and the id of the key. */
 export const tokenOperator: Scene = async (folder, ends) => {
-  const today = new Date().toISOString().slice(0, 10);
   const terminal = await operatorIn(
     folder,
     ends,

@@ -1,4 +1,4 @@
-import { chmod, mkdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 const root = join(import.meta.dirname, "../../..");
@@ -68,8 +68,7 @@ export async function standIn(
   const bin = join(folder, ".home/bin");
   await mkdir(bin, { recursive: true });
   for (const name of names) {
-    await writeFile(join(bin, name), `#!/bin/sh -eu\n${scripts[name]}\n`);
-    await chmod(join(bin, name), 0o755);
+    await writeFile(join(bin, name), `#!/bin/sh -eu\n${scripts[name]}\n`, { mode: 0o755 });
   }
 }
 

@@ -65,13 +65,9 @@ interface ProxyStage {
   readonly keys: Awaited<ReturnType<typeof startKeys>>;
 }
 
-interface Tinyproxy {
-  /** What it was asked for by CONNECT since the last look: `host:port`. */
-  readonly asked: () => Promise<ReadonlySet<string>>;
-  readonly end: () => Promise<number>;
-}
+type Tinyproxy = Awaited<ReturnType<typeof startTinyproxy>>;
 
-async function startTinyproxy(folder: string, tinyproxy: string): Promise<Tinyproxy> {
+async function startTinyproxy(folder: string, tinyproxy: string) {
   const log = join(folder, "tinyproxy.log");
   const file = join(folder, "tinyproxy.conf");
   const lines = [
@@ -88,7 +84,8 @@ async function startTinyproxy(folder: string, tinyproxy: string): Promise<Tinypr
   await until("tinyproxy", () => readFile(log, "utf8").then(Boolean, () => false));
   let seen = 0;
   return {
-    asked: async () => {
+    /** What it was asked for by CONNECT since the last look: `host:port`. */
+    asked: async (): Promise<ReadonlySet<string>> => {
       const text = await readFile(log, "utf8");
       const asked = [...text.slice(seen).matchAll(/CONNECT (\S+) HTTP/g)].map(([, to = ""]) => to);
       seen = text.length;

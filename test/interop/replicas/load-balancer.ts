@@ -3,21 +3,15 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { repeatedly } from "../../testkit/time/until.ts";
 import type { Replica } from "./replica.ts";
 
+export type LoadBalancer = Awaited<ReturnType<typeof startLoadBalancer>>;
+
+const probeMilliseconds = 500;
+
 /**
  * A Service of Kubernetes: each new connection goes to the next of its endpoints, and stays with it. A replica
  * is an endpoint while its probe succeeds and nobody has begun to delete it.
  */
-export interface LoadBalancer {
-  readonly port: number;
-  /** Sends no new connection to the replica, as when its pod is being deleted. */
-  readonly remove: (replica: Replica) => void;
-  readonly add: (replica: Replica) => void;
-  readonly end: () => Promise<void>;
-}
-
-const probeMilliseconds = 500;
-
-export async function startLoadBalancer(replicas: readonly Replica[]): Promise<LoadBalancer> {
+export async function startLoadBalancer(replicas: readonly Replica[]) {
   const removed = new Set<Replica>();
   const ready = new Set(replicas);
   let turn = 0;
@@ -51,8 +45,9 @@ export async function startLoadBalancer(replicas: readonly Replica[]): Promise<L
   );
   return {
     port: (server.address() as AddressInfo).port,
-    remove: (replica) => void removed.add(replica),
-    add: (replica) => {
+    /** Sends no new connection to the replica, as when its pod is being deleted. */
+    remove: (replica: Replica) => void removed.add(replica),
+    add: (replica: Replica) => {
       removed.delete(replica);
       // Its probe has succeeded, though the last round here may be older.
       ready.add(replica);

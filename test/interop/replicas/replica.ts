@@ -2,33 +2,13 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
 import { freePorts } from "../../testkit/network/free-ports.ts";
-import { type Relay, startRelay } from "../../testkit/network/relay.ts";
+import { startRelay } from "../../testkit/network/relay.ts";
 import { launchServer, type ServerProcess } from "../../testkit/programs/rampart-process.ts";
 import { until } from "../../testkit/time/until.ts";
 import type { SharedService } from "./shared-service.ts";
 
 /** A process of `rampart serve` that ends and comes back at one address, with a way of its own to the store. */
-export interface Replica {
-  readonly name: string;
-  readonly port: number;
-  readonly configurationFile: string;
-  readonly link: Relay;
-  readonly start: () => Promise<void>;
-  /** Ends the process as a machine that fails. */
-  readonly kill: () => Promise<void>;
-  /** Ends the process as Kubernetes does. @returns Its exit code. */
-  readonly drain: () => Promise<number>;
-  readonly isAlive: () => Promise<boolean>;
-  /** Answers late while the first load of the store is under way. */
-  readonly isReady: () => Promise<boolean>;
-  /** The published trust bundle; `undefined` while the replica publishes none. */
-  readonly bundle: () => Promise<string | undefined>;
-  /** The URL of a path at its port of monitoring. */
-  readonly monitoringUrl: (path: string) => string;
-  /** All lines of all its processes. */
-  readonly lines: () => readonly string[];
-  readonly end: () => Promise<void>;
-}
+export type Replica = Awaited<ReturnType<typeof createReplica>>;
 
 /** Starts replicas with these keys, which end with the scope, and waits until they are ready. */
 export async function startReplicas(
@@ -51,7 +31,7 @@ async function createReplica(
   folder: string,
   service: Omit<SharedService, "restart">,
   keys: object,
-): Promise<Replica> {
+) {
   const link = await startRelay(service.port);
   const [port = 0, monitoringPort = 0] = await freePorts(2);
   const configurationFile = join(folder, `${name}.toml`);
@@ -88,16 +68,20 @@ async function createReplica(
       running = await launchServer("serve", configurationFile, service.environment);
       processes.push(running);
     },
+    /** Ends the process as a machine that fails. */
     kill: async () => void (await ended("SIGKILL")),
+    /** Ends the process as Kubernetes does. @returns Its exit code. */
     drain: () => ended("SIGTERM"),
-    isAlive: () => answersWell("/healthz"),
+    /** Answers late while the first load of the store is under way. */
     isReady: () => answersWell("/readyz"),
-    bundle: async () => {
+    /** The published trust bundle; `undefined` while the replica publishes none. */
+    bundle: async (): Promise<string | undefined> => {
       const response = await published("/bundle.pem");
       const text = (await response?.text().catch(() => "")) ?? "";
       return response?.status === 200 && text.includes("BEGIN") ? text : undefined;
     },
     monitoringUrl,
+    /** All lines of all its processes. */
     lines: () => processes.flatMap(({ lines }) => lines),
     end: async () => {
       await ended("SIGKILL");

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { chmod, copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { isIPv6 } from "node:net";
 import { join } from "node:path";
 import { freePorts } from "../../../testkit/network/free-ports.ts";
@@ -111,8 +111,7 @@ async function filledIn(
   const roots = join(import.meta.dirname, "../../../vectors/istio-cacerts/root-cert.pem");
   await copyFile(roots, join(folder, "var/run/secrets/istio/root-cert.pem"));
   const binaryPath = join(folder, "envoy");
-  await writeFile(binaryPath, '#!/bin/sh\ncp "$2" bootstrap.json\n');
-  await chmod(binaryPath, 0o755);
+  await writeFile(binaryPath, '#!/bin/sh\ncp "$2" bootstrap.json\n', { mode: 0o755 });
   const [proxyAdminPort = 0, statusPort = 0, nobody = 0] = await freePorts(3);
   const discoveryAddress = `127.0.0.1:${nobody}`;
   const shared = { discoveryAddress, proxyAdminPort, statusPort, concurrency: 1 };

@@ -8,18 +8,7 @@ import { until } from "../../../testkit/time/until.ts";
 import { statusOf } from "../processes/steady-load.ts";
 
 /** A real istiod, whose configuration comes from files. */
-export interface Istiod {
-  /** `host:port` of its xDS and of its CA. */
-  readonly address: string;
-  /** A file with its root, and all others that it hands out: `root-cert.pem` of `cacerts`. */
-  readonly rootFile: string;
-  readonly logFile: string;
-  /** How many CSRs its CA has answered. */
-  readonly csrCount: () => Promise<number>;
-  /** Starts it again on the same port. */
-  readonly resume: () => Promise<void>;
-  readonly end: () => Promise<void>;
-}
+export type Istiod = Awaited<ReturnType<typeof startIstiod>>;
 
 interface IstiodOptions {
   readonly program: string;
@@ -43,7 +32,7 @@ const meshConfiguration = {
 export const authorityFolderIn = (folder: string): string => join(folder, "authority");
 
 /** Starts it with the plugged-in CA of its folder, or else with one that is made now. */
-export async function startIstiod(options: IstiodOptions): Promise<Istiod> {
+export async function startIstiod(options: IstiodOptions) {
   const { program, folder, issuer, meshConfig, variables, words = [] } = options;
   const [xds = 0, http = 0, https = 0, monitoring = 0] = await freePorts(4);
   const authorityFolder = authorityFolderIn(folder);
@@ -84,13 +73,17 @@ export async function startIstiod(options: IstiodOptions): Promise<Istiod> {
   let child = start();
   await ready();
   return {
+    /** Of its xDS and of its CA. */
     address: `localhost:${xds}`,
+    /** A file with its root, and all others that it hands out: `root-cert.pem` of `cacerts`. */
     rootFile,
     logFile,
+    /** How many CSRs its CA has answered. */
     async csrCount() {
       const metrics = await (await fetch(`http://127.0.0.1:${monitoring}/metrics`)).text();
       return Number(/^citadel_server_csr_count(?:\{.*\})? (\d+)/m.exec(metrics)?.[1] ?? 0);
     },
+    /** Starts it again on the same port. */
     async resume() {
       child = start();
       await ready();

@@ -4,9 +4,9 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { runSigner } from "../../../../src/node/signer/signer.ts";
 import { SignerConfiguration } from "../../../../src/node/signer/signer-configuration.ts";
-import { type ServedCa, serveCa, servedName } from "../../../testkit/ca/served-ca.ts";
+import { serveCa, servedName } from "../../../testkit/ca/served-ca.ts";
 import { emptyCsr } from "../../../testkit/kubernetes/certificate-requests.ts";
-import { createEventRecorder, type EventRecorder } from "../../../testkit/log/event-recorder.ts";
+import { createEventRecorder } from "../../../testkit/log/event-recorder.ts";
 import { runWell } from "../../../testkit/programs/child-process.ts";
 import { until } from "../../../testkit/time/until.ts";
 import { createAccount, mint, rule } from "../cluster/accounts.ts";
@@ -24,27 +24,13 @@ export const signerName = "mesh.example.com/workload";
 const credential = "CLUSTER_CREDENTIAL_SIGNERS";
 
 /** A CA whose table names the account of deploy/kustomize/base/signer/signer.yaml, and as many signers as a test wants. */
-export interface SignerScene {
-  readonly ca: ServedCa;
-  readonly start: (signers: readonly object[]) => Promise<RunningSigner>;
-  readonly end: () => Promise<void>;
+export type SignerScene = Awaited<ReturnType<typeof setSignerScene>>;
+
+interface Readiness {
+  readonly leading: boolean;
 }
 
-interface RunningSigner {
-  readonly log: EventRecorder;
-  readonly readiness: () => Promise<{
-    readonly ready: boolean;
-    readonly leading: boolean;
-    readonly reasons: readonly string[];
-  }>;
-  readonly end: () => Promise<void>;
-}
-
-export async function setSignerScene(
-  plane: ControlPlane,
-  folder: string,
-  changes: object = {},
-): Promise<SignerScene> {
+export async function setSignerScene(plane: ControlPlane, folder: string, changes: object = {}) {
   await applyManifest(plane, "base/signer/signer.yaml");
   const reviewer = await reviewerToken(plane);
   const ca = await serveCa({
@@ -85,13 +71,13 @@ export async function setSignerScene(
   };
   return {
     ca,
-    start: async (SIGNERS) => {
+    start: async (SIGNERS: readonly object[]) => {
       const configuration = SignerConfiguration.parse({ ...keys, SIGNERS }, {});
       const log = createEventRecorder();
       const listener = await runSigner(configuration, { log, clock: () => new Date() });
       running.push(listener);
       const url = `http://127.0.0.1:${listener.monitoringAddress.port}/readyz`;
-      const readiness = async () => (await fetch(url)).json() as never;
+      const readiness = async () => (await fetch(url)).json() as Promise<Readiness>;
       return { log, readiness, end: () => listener.close(1000) };
     },
     end: async () => {

@@ -8,31 +8,21 @@ import {
   launchServer,
   runRampart,
   type ServerProcess,
+  serveToml,
 } from "../../../testkit/programs/rampart-process.ts";
 import { repeatedly } from "../../../testkit/time/until.ts";
 import type { Server } from "../clients/client.ts";
 import { istiodName, type Mesh } from "../mesh.ts";
 
 /** The three running servers that issue certificates. */
-export interface Servers {
-  readonly serve: Server;
-  readonly gateway: Server;
-  readonly worker: Server;
-  /** `rampart authority rotate` beside the running `rampart serve`. */
-  readonly rotate: () => Promise<void>;
-  readonly end: () => Promise<void>;
-}
+export type Servers = Awaited<ReturnType<typeof startServers>>;
 
 export interface Lifetimes {
   readonly serve: Readonly<Record<string, string>>;
   readonly worker: Readonly<Record<string, string>>;
 }
 
-export async function startServers(
-  folder: string,
-  mesh: Mesh,
-  lifetimes: Lifetimes,
-): Promise<Servers> {
+export async function startServers(folder: string, mesh: Mesh, lifetimes: Lifetimes) {
   await mkdir(folder);
   const shared = {
     ISSUERS: [mesh.issuerTable],
@@ -41,10 +31,9 @@ export async function startServers(
   };
   const worker = await startWorker({ ...shared, ...lifetimes.worker });
   const environment = { KEK: randomKek() };
-  const configurationFile = await writeServeConfiguration(folder, {
-    ...shared,
-    ...lifetimes.serve,
-  });
+  const configurationFile = join(folder, "rampart.toml");
+  const values = { ...shared, ...lifetimes.serve, DIAGNOSTIC_RPCS: "everywhere" };
+  await writeFile(configurationFile, serveToml(join(folder, "store"), values));
   const [serve, gateway] = await Promise.all([
     launchServer("serve", configurationFile, environment),
     startGateway(folder, mesh, worker),
@@ -54,6 +43,7 @@ export async function startServers(
     serve: await withTls("rampart serve", serve, `http://${serve.monitoringAddress}`, folder),
     gateway: await withTls("rampart gateway", gateway, worker.origin, folder),
     worker: publishedAt(worker.origin),
+    /** `rampart authority rotate` beside the running `rampart serve`. */
     rotate: async () => {
       const words = ["authority", "rotate", "--yes", "--config", configurationFile];
       await runRampart(words, { environment });
@@ -66,22 +56,10 @@ export async function startServers(
   };
 }
 
-async function writeServeConfiguration(folder: string, shared: object): Promise<string> {
-  const file = join(folder, "rampart.toml");
-  const own = {
-    STORE_DIRECTORY: join(folder, "store"),
-    LISTEN: "127.0.0.1:0",
-    MONITORING_LISTEN: "127.0.0.1:0",
-    DIAGNOSTIC_RPCS: "everywhere",
-  };
-  await writeFile(file, stringify({ ...shared, ...own }));
-  return file;
-}
-
 async function startGateway(
   folder: string,
   mesh: Mesh,
-  { origin }: RunningWorker,
+  { origin }: { readonly origin: string },
 ): Promise<ServerProcess> {
   const file = join(folder, "gateway.toml");
   const tokenFile = join(folder, "gateway-token");
@@ -131,13 +109,7 @@ export function publishedAt(origin: string): Server {
 }
 
 /** The Worker in workerd, with its own KV namespace and its cron. */
-interface RunningWorker {
-  readonly origin: string;
-  readonly runCron: () => Promise<unknown>;
-  readonly end: () => Promise<void>;
-}
-
-async function startWorker(vars: NonNullable<Unstable_RawConfig["vars"]>): Promise<RunningWorker> {
+async function startWorker(vars: NonNullable<Unstable_RawConfig["vars"]>) {
   const harness = await createEdgeWorker({ vars: { ...vars, KEK: randomKek() } });
   const { url } = await harness.listen();
   const runCron = () => harness.getWorker().scheduled({ cron: "* * * * *" });
