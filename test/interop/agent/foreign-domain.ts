@@ -6,13 +6,7 @@ import { listenOnLoopback } from "../../testkit/network/loopback.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
 
 /** The foreign trust domain `other.test`, with a bundle endpoint of the profile `https_web`. */
-interface ForeignDomain {
-  /** The variables that federate an agent with it. */
-  readonly variables: Readonly<Record<string, string>>;
-  readonly close: () => Promise<void>;
-}
-
-export async function startForeignDomain(folder: string): Promise<ForeignDomain> {
+export async function startForeignDomain(folder: string) {
   const { certificate } = await createTestAuthority("foreign", "spiffe://other.test");
   const x5c = [certificate.raw.toString("base64")];
   const bundle = JSON.stringify({ keys: [{ use: "x509-svid", kty: "EC", x5c }] });
@@ -25,6 +19,7 @@ export async function startForeignDomain(folder: string): Promise<ForeignDomain>
   const rootFile = join(folder, "foreign-web-root.pem");
   await writeFile(rootFile, ca);
   return {
+    /** The variables that federate an agent with it. */
     variables: {
       RAMPART_FEDERATED_BUNDLES: `other.test=https://${host}/bundle.json`,
       RAMPART_FEDERATED_ROOT_CA: rootFile,

@@ -5,7 +5,7 @@ import { parse } from "smol-toml";
 import type { Unstable_RawConfig } from "wrangler";
 import { writeConsoleAssets } from "../../../dev/console-assets.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
-import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
+import { serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { randomKek } from "../../testkit/configuration.ts";
@@ -20,13 +20,7 @@ const token = "operators-token-0123456789-abcdefgh";
 const httpCredentials = { username: "operator", password: token };
 const { issuer } = issuerTables.cluster;
 
-interface IssuingCa {
-  readonly ca: ServedCa;
-  readonly url: string;
-  readonly issue: (account: string) => Promise<void>;
-}
-
-async function startCa(values: Readonly<Record<string, unknown>>): Promise<IssuingCa> {
+async function startCa(values: Readonly<Record<string, unknown>>) {
   const key = await createTokenKey("ES256", "k1");
   const ca = await serveCa({
     ISSUERS: [{ issuer, cluster: "prod", jwks: jwksOf(key) }],
@@ -36,7 +30,7 @@ async function startCa(values: Readonly<Record<string, unknown>>): Promise<Issui
   return {
     ca,
     url: `http://127.0.0.1:${ca.monitoringPort}/`,
-    issue: async (account) => {
+    issue: async (account: string): Promise<void> => {
       const client = nativeClient(ca.port, servedName, { roots: await ca.bundle() });
       const bearer = await mintAccountToken(key, issuer, account, new Date());
       const outcome = await client.createCertificate(

@@ -29,19 +29,8 @@ export function startChromium(executablePath: string, rules = ""): Promise<Brows
   return chromium.launch({ executablePath, args });
 }
 
-/** A page, and everything that went wrong in it. */
-interface WatchedPage {
-  readonly page: Page;
-  /** Errors, violations of the page's policy, dialogs, and requests to another origin. */
-  readonly faults: readonly string[];
-}
-
-/** Opens a page and watches it. */
-export async function openPage(
-  browser: Browser,
-  url: string,
-  options: BrowserContextOptions = {},
-): Promise<WatchedPage> {
+/** Opens a page. @returns It, and errors, violations of its policy, dialogs, and requests to another origin. */
+export async function openPage(browser: Browser, url: string, options: BrowserContextOptions = {}) {
   const context = await browser.newContext(options);
   const page = await context.newPage();
   const faults: string[] = [];

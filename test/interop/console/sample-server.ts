@@ -10,13 +10,8 @@ import { sampleNow } from "../../testkit/console/sample-status.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { listenOnLoopback } from "../../testkit/network/loopback.ts";
 
-/** A console on the loopback address. */
-interface SampleServer extends Disposable {
-  readonly url: string;
-}
-
 /** Serves the console of any status. */
-export async function serveStatus(status: Status): Promise<SampleServer> {
+export async function serveStatus(status: Status) {
   const console = Console.create({
     status,
     guard: portGuard,

@@ -5,17 +5,10 @@ import { runWell, startChild } from "../../testkit/programs/child-process.ts";
 import { succeeds, until } from "../../testkit/time/until.ts";
 
 /** A foreign trust domain, `other.test`, whose JWT-SVIDs name an issuer. */
-export interface Spire {
-  readonly mint: (spiffeId: string, audiences: readonly string[]) => Promise<string>;
-  /** Its bundle, as its endpoint publishes it: roots and keys for tokens beside each other. */
-  readonly bundle: () => Promise<string>;
-  /** Runs a command of its server. */
-  readonly ask: (...words: readonly string[]) => Promise<string>;
-  readonly end: () => Promise<void>;
-}
+export type Spire = Awaited<ReturnType<typeof startSpire>>;
 
 /** @param federation Further blocks of its configuration. */
-export async function startSpire(program: string, parent: string, federation = ""): Promise<Spire> {
+export async function startSpire(program: string, parent: string, federation = "") {
   const folder = join(parent, "spire");
   const [port = 0] = await freePorts(1);
   await mkdir(folder);
@@ -26,11 +19,13 @@ export async function startSpire(program: string, parent: string, federation = "
     runWell(program, [...words, "-socketPath", socket]);
   await until("SPIRE does not answer", () => succeeds(ask("healthcheck")));
   return {
+    /** Runs a command of its server. */
     ask,
-    mint: async (spiffeId, audiences) => {
+    mint: async (spiffeId: string, audiences: readonly string[]): Promise<string> => {
       const named = audiences.flatMap((each) => ["-audience", each]);
       return (await ask("jwt", "mint", "-spiffeID", spiffeId, ...named)).trim();
     },
+    /** Its bundle, as its endpoint publishes it: roots and keys for tokens beside each other. */
     bundle: () => ask("bundle", "show", "-format", "spiffe"),
     end: async () => void (await server.end()),
   };

@@ -4,19 +4,13 @@ import { createServer } from "node:https";
 import { join } from "node:path";
 import { Mint, mintTokenKey } from "../../../src/ca/mint.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
-import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
+import { startHttpCa } from "../../testkit/agent/http-ca.ts";
 import { freePorts } from "../../testkit/network/free-ports.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
-import { audience, type Issuer } from "./relying-parties.ts";
+import { audience } from "./relying-parties.ts";
 
 /** The real CA, and the acts of its operator. */
-export interface IssuingCa extends Issuer {
-  readonly ca: HttpCa;
-  /** Has a new key sign from now on. It counts as published a day ago, for no cache keeps a document that long here. */
-  readonly rotate: () => Promise<void>;
-  readonly taint: (keyId: string) => Promise<void>;
-  readonly end: () => Promise<void>;
-}
+export type IssuingCa = Awaited<ReturnType<typeof startIssuingCa>>;
 
 const day = 24 * 3600;
 
@@ -24,7 +18,7 @@ const day = 24 * 3600;
 export const cachedMilliseconds = 1_000;
 
 /** Starts a CA whose documents are behind TLS, with a short life in caches. */
-export async function startIssuingCa(folder: string): Promise<IssuingCa> {
+export async function startIssuingCa(folder: string) {
   const [port = 0] = await freePorts(1);
   const { key, ca: root } = await createTlsIdentity(true);
   const rootFile = join(folder, "issuer.pem");
@@ -59,8 +53,9 @@ export async function startIssuingCa(folder: string): Promise<IssuingCa> {
     root,
     rootFile,
     ca,
+    /** Has a new key sign from now on. It counts as published a day ago, for no cache keeps a document that long here. */
     rotate,
-    taint: async (id) => {
+    taint: async (id: string): Promise<void> => {
       const now = new Date();
       await Mint.recordTaint(ca.mint, { id, taintedAt: now, retiresAt: now });
     },

@@ -36,24 +36,21 @@ export interface RelyingParty {
 }
 
 /** A program that answers each line with a line. */
-export interface Answerer {
-  readonly ask: (line: string) => Promise<string>;
-  readonly end: () => Promise<void>;
-}
+export type Answerer = ReturnType<typeof startAnswerer>;
 
 /** A program that has ended answers everything with its end. */
 export function startAnswerer(
   program: string,
   words: readonly string[],
   environment: NodeJS.ProcessEnv = {},
-): Answerer {
+) {
   const env = { ...process.env, ...environment };
   const child = spawn(program, words, { env, stdio: ["pipe", "pipe", "inherit"] });
   const ended = once(child, "exit");
   child.stdin.on("error", () => undefined);
   const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
   return {
-    ask: async (line) => {
+    ask: async (line: string): Promise<string> => {
       child.stdin.write(`${line}\n`);
       const { value, done } = await lines.next();
       return done ? `${program} has ended` : value;

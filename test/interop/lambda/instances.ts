@@ -9,16 +9,7 @@ import { type Child, startChild } from "../../testkit/programs/child-process.ts"
 export type Outcome = { readonly answer: unknown } | { readonly errorMessage: string };
 
 /** A function with as many instances as it has requests at once, each of which has one at a time. */
-export interface LambdaFunction {
-  readonly invoke: (event: object) => Promise<Outcome>;
-  /** Invokes it by a URL, as a function URL does. */
-  readonly origin: string;
-  readonly instances: () => number;
-  /** Kills every instance, as the platform may between two requests or within one. */
-  readonly kill: () => Promise<void>;
-  readonly lines: () => readonly string[];
-  readonly end: () => Promise<void>;
-}
+export type LambdaFunction = Awaited<ReturnType<typeof startFunction>>;
 
 const program = join(import.meta.dirname, "runtime-client.mjs");
 
@@ -99,10 +90,7 @@ async function octetsOf(stream: IncomingMessage): Promise<Buffer> {
 const maximumInstances = 6;
 
 /** @param folder The code of the function, with its configuration. */
-export async function startFunction(
-  folder: string,
-  environment: NodeJS.ProcessEnv,
-): Promise<LambdaFunction> {
+export async function startFunction(folder: string, environment: NodeJS.ProcessEnv) {
   const all: Instance[] = [];
   const gone: Instance[] = [];
   const places = new Semaphore(maximumInstances);
@@ -124,9 +112,10 @@ export async function startFunction(
   };
   return {
     invoke,
+    /** Kills every instance, as the platform may between two requests or within one. */
     kill,
+    /** Invokes it by a URL, as a function URL does. */
     origin: `http://${host}`,
-    instances: () => all.length,
     lines: () => [...gone, ...all].flatMap(({ child }) => child.lines),
     end: async () => {
       await kill();
@@ -136,7 +125,7 @@ export async function startFunction(
 }
 
 async function answerByUrl(
-  invoke: LambdaFunction["invoke"],
+  invoke: (event: object) => Promise<Outcome>,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {

@@ -25,21 +25,14 @@ interface Account {
 }
 
 /** A function that the tutorial has deployed. */
-export interface Deployment {
-  /** The folder that was uploaded. */
-  readonly code: string;
-  /** The variables that AWS gives it. */
-  readonly environment: Readonly<Record<string, string>>;
-  /** Types the rest of the tutorial, with the function at another address. @returns What each block printed. */
-  readonly typeRest: (origin: string) => Promise<readonly string[]>;
-}
+export type Deployment = Awaited<ReturnType<typeof deployAsWritten>>;
 
 /** Types the tutorial from a fresh clone up to the deployed function. */
 export async function deployAsWritten(
   folder: string,
   account: Account,
   ends: AsyncDisposableStack,
-): Promise<Deployment> {
+) {
   const terminal = await clone(folder, ends);
   await prepare(terminal, folder, account);
   const [make = "", deploy = "", ...rest] = blocksOf(page)
@@ -49,9 +42,12 @@ export async function deployAsWritten(
   await terminal.type("(cd deploy/lambda && sam validate --lint)");
   await terminal.type(deploy);
   return {
+    /** The folder that was uploaded. */
     code: join(folder, "deploy/lambda/.aws-sam/build/Rampart"),
+    /** The variables that AWS gives it. */
     environment: await deployed(folder, account),
-    typeRest: async (origin) => {
+    /** Types the rest of the tutorial, with the function at another address. @returns What each block printed. */
+    typeRest: async (origin: string): Promise<readonly string[]> => {
       const printed: string[] = [];
       for (const text of rest) {
         const there = text.replace(/^URL=https:\S+/, `URL=${origin}`);

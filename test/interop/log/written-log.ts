@@ -12,13 +12,7 @@ import { entryAt } from "../../testkit/tlog/trees.ts";
 export const origin = "log.rampart.test/interop";
 
 /** A log of `serve` in a folder, with its vector entries, and what readers need of it. */
-export interface WrittenLog {
-  readonly folder: string;
-  readonly verifierKey: string;
-  readonly checkpoint: string;
-  /** The names of the witnesses that did not cosign, and why. */
-  readonly refused: readonly unknown[];
-}
+export type WrittenLog = Awaited<ReturnType<typeof writeLog>>;
 
 const kekOctets = crypto.getRandomValues(new Uint8Array(32));
 
@@ -26,11 +20,7 @@ const entriesAtOnce = 1500;
 const today = new Date().toISOString().slice(0, 10);
 
 /** Writes a log as `rampart serve` does. */
-export async function writeLog(
-  storeDirectory: string,
-  size: number,
-  witnesses?: string,
-): Promise<WrittenLog> {
+export async function writeLog(storeDirectory: string, size: number, witnesses?: string) {
   const log = createEventRecorder();
   const { signal } = new AbortController();
   const kek = await Kek.import("k1", kekOctets);
@@ -60,6 +50,7 @@ export async function writeLog(
     folder: join(logDirectory(storeDirectory, origin), "0/public"),
     verifierKey: shard?.verifierKey ?? "",
     checkpoint: new TextDecoder().decode(await read("0", "checkpoint")),
+    /** The names of the witnesses that did not cosign, and why. */
     refused: log.operations,
   };
 }

@@ -5,27 +5,19 @@ import { startDevelopmentCluster } from "../../../dev/cluster/cluster.ts";
 export const istiodName = "istiod.istio-system.svc";
 
 /** Departures from a valid token. */
-interface TokenWish {
+export interface TokenWish {
   /** `namespace/name`. */
   readonly account: string;
-  readonly audience?: string;
-  readonly lifetimeSeconds?: number;
   readonly issuer?: "ours" | "a stranger";
 }
 
 /** The clusters of the callers: the CA trusts one for some namespaces, and does not know the other. */
-export interface Mesh {
-  readonly token: (wish: TokenWish) => Promise<string>;
-  readonly gatewayAccount: string;
-  /** The trusted cluster in `ISSUERS`. */
-  readonly issuerTable: { readonly issuer: string };
-  readonly end: () => Promise<void>;
-}
+export type Mesh = Awaited<ReturnType<typeof startMesh>>;
 
 /** The account of the node proxies of the mesh. */
 export const nodeAccount = "istio-system/ztunnel";
 
-export async function startMesh(folder: string): Promise<Mesh> {
+export async function startMesh(folder: string) {
   const [ours, theirs] = await Promise.all([
     startDevelopmentCluster({ port: 0, folder: join(folder, "ours") }),
     startDevelopmentCluster({ port: 0, folder: join(folder, "theirs") }),
@@ -33,19 +25,20 @@ export async function startMesh(folder: string): Promise<Mesh> {
   const gatewayAccount = "istio-system/rampart-gateway";
   return {
     gatewayAccount,
-    token: ({ account, audience = "istio-ca", lifetimeSeconds = 3600, issuer = "ours" }) => {
+    token: ({ account, issuer = "ours" }: TokenWish): Promise<string> => {
       const [namespace = "", serviceAccount = ""] = account.split("/");
-      const claims = { namespace, serviceAccount, audiences: [audience] };
+      const claims = { namespace, serviceAccount, audiences: ["istio-ca"] };
       const cluster = issuer === "ours" ? ours : theirs;
-      return cluster.mintToken({ ...claims, expirationSeconds: lifetimeSeconds });
+      return cluster.mintToken({ ...claims, expirationSeconds: 3600 });
     },
+    /** The trusted cluster in `ISSUERS`. */
     issuerTable: {
       issuer: ours.issuer,
       namespaces: ["foo", "mesh", "istio-system"],
       trusted_node_accounts: [nodeAccount],
       node_reach: "anywhere",
       gateways: [{ account: gatewayAccount, dns_names: [istiodName] }],
-    } as { readonly issuer: string },
+    },
     end: async () => {
       await Promise.all([ours.close(), theirs.close()]);
     },

@@ -12,17 +12,9 @@ interface VaultData {
 }
 
 /** Vault's PKI engine as the CA upstream and its transit engine, with an administrator's token. */
-export interface Vault {
-  readonly url: string;
-  /** The root of its server certificate, PEM. */
-  readonly ca: string;
-  readonly token: string;
-  /** Writes to a path below a mount, by default that of the PKI engine. @returns The data of the answer. */
-  readonly write: (path: string, data: object, mount?: string) => Promise<VaultData>;
-  readonly end: () => Promise<number>;
-}
+export type Vault = Awaited<ReturnType<typeof startVault>>;
 
-export async function startVault(program: string, folder: string): Promise<Vault> {
+export async function startVault(program: string, folder: string) {
   const [key, certificate] = [join(folder, "vault.key"), join(folder, "vault.pem")];
   const kind = "-x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2".split(" ");
   const name = ["-subj", "/CN=vault", "-addext", "subjectAltName=DNS:localhost"];
@@ -34,9 +26,11 @@ export async function startVault(program: string, folder: string): Promise<Vault
   const ca = await readFile(certificate, "utf8");
   return {
     url,
+    /** The root of its server certificate, PEM. */
     ca,
     token,
-    write: async (path, data, mount = "pki") => {
+    /** Writes to a path below a mount, by default that of the PKI engine. @returns The data of the answer. */
+    write: async (path: string, data: object, mount = "pki"): Promise<VaultData> => {
       const headers = { "x-vault-token": token, "content-type": "application/json" };
       const asked = request(`${url}/v1/${mount}/${path}`, { method: "POST", ca, headers });
       asked.end(JSON.stringify(data));

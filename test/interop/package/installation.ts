@@ -5,22 +5,14 @@ import { runWell } from "../../testkit/programs/child-process.ts";
 const root = join(import.meta.dirname, "../../..");
 
 /** A folder into which npm has installed the archive, and nothing else of the repository. */
-export interface Installation {
-  readonly archive: string;
-  readonly version: string;
-  readonly folder: string;
-  /** The installed command. */
-  readonly program: string;
-  /** A PATH with this Node and the machine's programs, without those of the repository. */
-  readonly path: string;
-}
+export type Installation = Awaited<ReturnType<typeof installPackage>>;
 
 /** Two minutes are much; a registry may be slow. */
 const installSeconds = 300;
 const quiet = ["--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error"];
 
 /** Packs the repository as `npm publish` would, and installs the archive into an empty folder. */
-export async function installPackage(folder: string): Promise<Installation> {
+export async function installPackage(folder: string) {
   const packed = await runWell("npm", ["pack", "--json", "--pack-destination", folder], {
     folder: root,
     timeoutSeconds: installSeconds,
@@ -29,7 +21,9 @@ export async function installPackage(folder: string): Promise<Installation> {
   const answer = JSON.parse(packed.slice(packed.search(/^[[{]/m)));
   const [{ filename }] = Object.values(answer) as [{ filename: string }];
   const archive = join(folder, filename);
-  const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8"));
+  const { version }: { readonly version: string } = JSON.parse(
+    await readFile(join(root, "package.json"), "utf8"),
+  );
   const installed = join(folder, "installed");
   const program = await installArchive(archive, installed);
   return { archive, version, folder: installed, program, path };

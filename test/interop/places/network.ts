@@ -37,14 +37,7 @@ export async function makeNetwork(
 }
 
 /** A network namespace with one line to the suite's own: that of a pod. */
-export interface Pod {
-  /** The words before a command that runs in it. */
-  readonly inside: readonly string[];
-  readonly address: Addresses;
-  /** The address of this side of its line. */
-  readonly near: Addresses;
-  readonly end: () => void;
-}
+export type Pod = Awaited<ReturnType<typeof startPod>>;
 
 /**
  * @param number Its own.
@@ -55,7 +48,7 @@ export async function startPod(
   number: number,
   families: readonly Family[],
   routed: Readonly<Partial<Record<Family, string>>> = {},
-): Promise<Pod> {
+) {
   const [name, near, address] = [`pod${number}`, nearEnd(number), podAt(number)];
   const holder = spawn("unshare", ["--net", "sleep", "infinity"], { stdio: "ignore" });
   const inside = ["nsenter", "--target", `${holder.pid}`, "--net"];
@@ -77,9 +70,9 @@ export async function startPod(
     if (to) await ip(`route add ${to} via ${near[family]}`, inside);
   }
   return {
+    /** The words before a command that runs in it. */
     inside,
     address,
-    near,
     // Its line goes with it.
     end: () => void holder.kill("SIGKILL"),
   };

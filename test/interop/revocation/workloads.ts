@@ -12,22 +12,10 @@ import { AgentProcess } from "../agent/processes/agent-process.ts";
 import type { ServingCa } from "../serving-ca.ts";
 
 /** An agent of the workload `mesh/<name>`. */
-export interface Certified {
-  readonly agent: AgentProcess;
-  readonly socket: string;
-  /** The folder of its certificate. */
-  readonly certificates: string;
-}
+export type Certified = Awaited<ReturnType<typeof startAgent>>;
 
 /** A workload behind an Envoy. */
-export interface Workload extends Certified {
-  readonly adminUrl: string;
-  /** A URL of a client: each request makes a handshake with the server. */
-  readonly url: string;
-  /** The port of a server for mutual TLS. */
-  readonly port: number;
-  readonly end: () => Promise<void>;
-}
+export type Workload = Awaited<ReturnType<typeof startSidecar>>;
 
 interface MeshOptions {
   readonly folder: string;
@@ -38,7 +26,7 @@ export async function startAgent(
   { folder: parent, ca }: MeshOptions,
   name: string,
   variables: Readonly<Record<string, string>> = {},
-): Promise<Certified> {
+) {
   const folder = join(parent, name);
   await mkdir(folder);
   const [status = 0] = await freePorts(1);
@@ -62,7 +50,12 @@ export async function startAgent(
       existsSync(join(certificates, file)),
     ),
   );
-  return { agent, socket, certificates };
+  return {
+    agent,
+    socket,
+    /** The folder of its certificate. */
+    certificates,
+  };
 }
 
 const anyone = { trustDomain: "cluster.local" };
@@ -74,7 +67,7 @@ export async function startSidecar(
   name: string,
   baseId: number,
   server?: number,
-): Promise<Workload> {
+) {
   const certified = await startAgent(mesh, name);
   const [admin = 0, port = 0] = await freePorts(2);
   const http = await startWorkload();
@@ -95,7 +88,9 @@ export async function startSidecar(
   return {
     ...certified,
     adminUrl: `http://127.0.0.1:${admin}`,
+    /** Of a client: each request makes a handshake with the server. */
     url: `http://127.0.0.1:${port}/`,
+    /** Of a server for mutual TLS. */
     port,
     async end() {
       await Promise.all([child.end(), certified.agent.end()]);

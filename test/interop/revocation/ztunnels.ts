@@ -9,21 +9,10 @@ import { type ServingCa, startServingCa } from "../serving-ca.ts";
 import { MissingProgram, namedBy } from "../software.ts";
 
 /** A ztunnel of one workload, in a network of its own: all of them listen on the same ports. */
-export interface Ztunnel {
-  readonly ip: string;
-  /** Sends a request through its SOCKS port to the workload at this address. @returns The status, or 0. */
-  readonly call: (ip: string) => Promise<number>;
-  /** The serial number of its certificate in hexadecimal. */
-  readonly serialNumber: () => Promise<string>;
-  readonly end: () => Promise<void>;
-}
+export type Ztunnel = Awaited<ReturnType<typeof startZtunnel>>;
 
 /** The network of all ztunnels, and the place of the CA in it. */
-export interface Network {
-  readonly hostIp: string;
-  readonly names: readonly string[];
-  readonly end: () => Promise<void>;
-}
+export type Network = Awaited<ReturnType<typeof makeNetwork>>;
 
 /** Distinguishes the networks of suites on one machine. */
 let id = (process.pid % 50) + 190;
@@ -34,7 +23,7 @@ const spaceOf = (name: string): string => `${bridgeOf()}-${name}`;
 const ip = (...values: string[]): Promise<string> => runWell("ip", values);
 
 /** @throws Error where this process may not make networks. */
-export async function makeNetwork(names: readonly string[]): Promise<Network> {
+export async function makeNetwork(names: readonly string[]) {
   const bridge = await makeBridge();
   const hostIp = ipOf(253);
   await ip("addr", "add", `${hostIp}/24`, "dev", bridge);
@@ -84,7 +73,7 @@ interface ZtunnelOptions {
 const workloadPort = 8080;
 const workloadProgram = `require("node:http").createServer((_, r) => r.end()).listen(${workloadPort})`;
 
-export async function startZtunnel(options: ZtunnelOptions, name: string): Promise<Ztunnel> {
+export async function startZtunnel(options: ZtunnelOptions, name: string) {
   const { program, ca, network, crlFile, variables } = options;
   const folder = join(options.folder, `ztunnel-${name}`);
   await mkdir(folder);
@@ -124,12 +113,14 @@ export async function startZtunnel(options: ZtunnelOptions, name: string): Promi
   });
   return {
     ip: ipOf(network.names.indexOf(name)),
-    call: async (to) => {
+    /** Sends a request through its SOCKS port to the workload at this address. @returns The status, or 0. */
+    call: async (to: string): Promise<number> => {
       const proxy = ["--socks5", "127.0.0.1:15080", "-o", "/dev/null", "-w", "%{http_code}"];
       const { stdout } = await curl(...proxy, `http://${to}:${workloadPort}/`);
       return Number(stdout);
     },
-    serialNumber: async () => {
+    /** The serial number of its certificate in hexadecimal. */
+    serialNumber: async (): Promise<string> => {
       const { stdout } = await curl("http://127.0.0.1:15000/config_dump");
       const [, serial = "0"] = /"serialNumber":\s*"(\d+)"/.exec(stdout) ?? [];
       const hex = BigInt(serial).toString(16);

@@ -11,17 +11,7 @@ import { succeeds, until } from "../../testkit/time/until.ts";
 import { fromGoProxy, type Software } from "../software.ts";
 
 /** A real S3-compatible service over TLS, with one bucket in a folder. */
-export interface Gateway {
-  readonly place: BucketPlace;
-  readonly origin: string;
-  /** PEM, and the file that holds it. */
-  readonly ca: string;
-  readonly rootsFile: string;
-  readonly port: number;
-  /** As many write one name at once: SeaweedFS has each wait for a second. */
-  readonly writers: number;
-  readonly end: () => Promise<number>;
-}
+export type Gateway = Awaited<ReturnType<typeof serveBucket>>;
 
 export const versityGateway = (): Promise<Software> =>
   fromGoProxy("github.com/versity/versitygw/cmd/versitygw@v1.8.0");
@@ -97,7 +87,7 @@ export async function startSeaweed(program: string, folder: string): Promise<Gat
   return { ...gateway, writers: 3 };
 }
 
-async function serveBucket(folder: string, start: (serving: Serving) => Child): Promise<Gateway> {
+async function serveBucket(folder: string, start: (serving: Serving) => Child) {
   const { key, ca } = await createTlsIdentity();
   const [keyFile, rootsFile] = [join(folder, "gateway.key"), join(folder, "gateway.pem")];
   await writeFile(keyFile, key);
@@ -124,9 +114,11 @@ async function serveBucket(folder: string, start: (serving: Serving) => Child): 
   return {
     place,
     origin,
+    /** PEM, and the file that holds it. */
     ca,
     rootsFile,
     port,
+    /** As many write one name at once: SeaweedFS has each wait for a second. */
     writers: 8,
     end: () => child.end(),
   };

@@ -15,22 +15,7 @@ export type Json = Readonly<Record<string, unknown>>;
 export type Call = (method: string, path: string, body?: unknown) => Promise<Json>;
 
 /** A kube-apiserver with its etcd, on ports of the loopback interface, without kubelets or controllers. */
-export interface ControlPlane {
-  readonly server: string;
-  /** PEM. */
-  readonly ca: string;
-  readonly issuer: string;
-  readonly adminToken: string;
-  /** The path of the version of `certificates.k8s.io` that has what pod certificates take. */
-  readonly certificates: string;
-  /** Sends JSON as the cluster's administrator. Rejects on every status but success. */
-  readonly call: Call;
-  /** Sends JSON as the bearer of a token. */
-  readonly callAs: (token: string) => Call;
-  /** Ends the API server as an update of the control plane does, and starts it again on the same etcd. */
-  readonly restart: () => Promise<void>;
-  readonly stop: () => Promise<void>;
-}
+export type ControlPlane = Awaited<ReturnType<typeof startControlPlane>>;
 
 /** As an API server names itself, unless somebody says otherwise. */
 const issuer = "https://kubernetes.default.svc";
@@ -56,7 +41,7 @@ const betaWords = [
 export async function startControlPlane(
   programs: ControlPlanePrograms,
   words: readonly string[] = [],
-): Promise<ControlPlane> {
+) {
   const folder = await lastingFolder();
   const [etcdPort, peerPort, port] = await freePorts(3);
   const etcdUrl = `http://127.0.0.1:${etcdPort}`;
@@ -102,7 +87,7 @@ export async function startControlPlane(
     const server = `https://127.0.0.1:${port}`;
     const fetch = NodeFetch.trusting(ca);
     await untilReady(fetch, server, children);
-    const callAs: ControlPlane["callAs"] = (token) => createCall(fetch, server, token);
+    const callAs = (token: string): Call => createCall(fetch, server, token);
     const restart = async (): Promise<void> => {
       const former = children.pop();
       if (former) await end(former);
@@ -110,8 +95,21 @@ export async function startControlPlane(
       await untilReady(fetch, server, children);
     };
     const certificates = `/apis/certificates.k8s.io/${programs.isBeta ? "v1beta1" : "v1"}`;
-    const call = callAs(adminToken);
-    return { server, ca, issuer, adminToken, certificates, call, callAs, restart, stop };
+    return {
+      server,
+      ca,
+      issuer,
+      adminToken,
+      /** The path of the version of `certificates.k8s.io` that has what pod certificates take. */
+      certificates,
+      /** Sends JSON as the cluster's administrator. Rejects on every status but success. */
+      call: callAs(adminToken),
+      /** Sends JSON as the bearer of a token. */
+      callAs,
+      /** Ends the API server as an update of the control plane does, and starts it again on the same etcd. */
+      restart,
+      stop,
+    };
   } catch (error) {
     console.error(children.flatMap(({ lines }) => lines.slice(-20)).join("\n"));
     await stop();

@@ -29,16 +29,10 @@ async function commands(): Promise<string> {
   return textsIn(blocks, "sh")[1] ?? "";
 }
 
-interface CertManager {
-  /** Types lines with kubectl as the cluster's administrator. */
-  readonly type: (script: string) => Promise<string>;
-  readonly end: () => Promise<void>;
-}
-
 const webhooks = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
 
 /** Installs cert-manager by its chart, as the page says, and runs its programs outside of the cluster. */
-export async function startCertManager({ plane, folder }: Scene): Promise<CertManager> {
+export async function startCertManager({ plane, folder }: Scene) {
   const file = (name: string): string => join(folder, name);
   const KUBECONFIG = file("kubeconfig-of-certificates");
   await writeKubeconfig(plane, KUBECONFIG);
@@ -79,7 +73,11 @@ export async function startCertManager({ plane, folder }: Scene): Promise<CertMa
     for (const kind of webhooks) await type(`kubectl delete ${kind} cert-manager-webhook`);
     await child.end();
   };
-  return { type, end };
+  return {
+    /** Types lines with kubectl as the cluster's administrator. */
+    type,
+    end,
+  };
 }
 
 /** The objects of cert-manager's own chart, with the value that the page names. */

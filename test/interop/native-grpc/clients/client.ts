@@ -6,8 +6,6 @@ export interface Server {
   readonly address: string;
   /** Absent for plain HTTP, where the edge terminates TLS. */
   readonly tls: { readonly serverName: string; readonly rootsFile: string } | undefined;
-  /** The published bundle as SPIFFE has it. */
-  readonly bundleUrl: string;
   /** The trust bundle that it publishes now, PEM. */
   readonly bundle: () => Promise<string>;
   /** The id of the authority that signs there now. */

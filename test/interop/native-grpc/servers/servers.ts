@@ -97,7 +97,6 @@ export function publishedAt(origin: string): Server {
     name: "Worker",
     tls: undefined,
     address: new URL(origin).host,
-    bundleUrl: `${origin}/bundle.json`,
     bundle: async () => (await ask("/bundle.pem")).text(),
     signer: async () => {
       const { authority = "none" } = (await (await ask("/readyz")).json()) as {
