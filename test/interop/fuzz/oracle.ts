@@ -13,8 +13,6 @@ export interface GoFacts {
   readonly notBefore?: number;
   readonly notAfter?: number;
   readonly uris?: readonly string[];
-  /** The number of DNS names, addresses and mailboxes. */
-  readonly otherNames?: number;
   /** Why it does not accept the whole of a CSR whose key and signature are good. */
   readonly strict?: string;
 }

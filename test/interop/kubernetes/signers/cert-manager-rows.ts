@@ -111,7 +111,6 @@ export async function decide(
 interface Status {
   readonly certificate?: string;
   readonly ca?: string;
-  readonly failureTime?: string;
   readonly conditions?: readonly { type: string; status: string; reason: string }[];
 }
 

@@ -25,19 +25,13 @@ export interface Call {
   readonly token?: string;
   readonly clusterId?: string;
   readonly metadata?: Readonly<Record<string, string>>;
-  readonly headers?: Readonly<Record<string, string>>;
   readonly certificate?: CertificateFiles;
 }
 
 /** The headers of a call, by lower-case names. */
-export const headersOf = ({
-  token,
-  clusterId,
-  headers,
-}: Call): Readonly<Record<string, string>> => ({
+export const headersOf = ({ token, clusterId }: Call): Readonly<Record<string, string>> => ({
   ...(token !== undefined && { authorization: `Bearer ${token}` }),
   ...(clusterId !== undefined && { clusterid: clusterId }),
-  ...headers,
 });
 
 /** gRPC's name of a code, as Go writes it; `OK` comes with a chain. */
