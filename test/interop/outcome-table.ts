@@ -9,7 +9,6 @@ export interface Outcome {
   readonly what: string;
   /** A gate accepts what was not played, and nothing that this machine could not run. */
   readonly result: "ok" | "FAILED" | "NOT RUN" | "not played";
-  /** The observation, or the fault. */
   readonly detail: string;
 }
 
@@ -57,7 +56,6 @@ const faultOf = (claim: Claim, error: unknown): Outcome => ({
   detail: messageOf(error),
 });
 
-/** The outcome of a claim for which a program is missing. */
 export const notRun = (claim: Claim, missing: string): Outcome => ({
   ...claim,
   result: "NOT RUN",

@@ -97,7 +97,6 @@ export async function startServingCa(
       revokeCertificates(await operator(), serialNumbers, new Date()),
     /** Taints the signing authority. A new one signs from now on. */
     taint: async (departure: Departure) => taintSigner(await operator(), departure, new Date()),
-    /** The octets of `/crl.pem`. */
     crlOctets: async () => (await (await fetch(`${published}/crl.pem`)).text()).length,
     /** @returns The exit code. */
     end: async () => {

@@ -10,7 +10,6 @@ import { sampleNow } from "../../testkit/console/sample-status.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { listenOnLoopback } from "../../testkit/network/loopback.ts";
 
-/** Serves the console of any status. */
 export async function serveStatus(status: Status) {
   const console = Console.create({
     status,

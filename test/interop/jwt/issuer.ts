@@ -9,7 +9,6 @@ import { freePorts } from "../../testkit/network/free-ports.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
 import { audience } from "./relying-parties.ts";
 
-/** The real CA, and the acts of its operator. */
 export type IssuingCa = Awaited<ReturnType<typeof startIssuingCa>>;
 
 const day = 24 * 3600;

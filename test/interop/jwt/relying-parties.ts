@@ -27,7 +27,6 @@ export interface Issuer {
 
 export const audience = "https://relying.test";
 
-/** A verifier of another project. */
 export interface RelyingParty {
   readonly name: string;
   /** The subject that it reads in the token, or `refused` and why. */

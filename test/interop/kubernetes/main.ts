@@ -61,7 +61,6 @@ const rowsOn = (isBeta: boolean): readonly Row<Scene>[] =>
     ...replicaRows,
   ].filter((row) => !isReducedOn(isBeta) || versionedRows.includes(row));
 
-/** Gives some work a new cluster and a folder. */
 async function inCluster(
   programs: ControlPlanePrograms,
   work: (plane: ControlPlane, folder: string) => Promise<Outcome[]>,
@@ -79,7 +78,6 @@ async function inCluster(
   }
 }
 
-/** Plays all rows on a version of Kubernetes. */
 async function playOn(version: KubernetesVersion): Promise<Outcome[]> {
   const participants = { client: "Rampart", server: `kube-apiserver ${version.version}` };
   console.log(`on ${participants.server}`);

@@ -53,7 +53,6 @@ async function watchesPods({ plane, access }: Scene): Promise<void> {
   }
 }
 
-/** The row on the watch of pods. */
 export const podRows: readonly Row<Scene>[] = [
   [
     "pods by a watch: one that comes, one that ends, one that goes, and quiet for as long as it likes",

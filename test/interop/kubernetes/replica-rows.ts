@@ -36,7 +36,6 @@ async function playStory(scene: Scene): Promise<void> {
   await playReplicaStory(await secretsService(scene, folder), folder);
 }
 
-/** The row on replicas of `rampart serve`. */
 export const replicaRows: readonly Row<Scene>[] = [
   [
     "two replicas through a rotation, a partition, a loss, an update, a restart of the API server: no renewal fails",

@@ -87,7 +87,6 @@ const byDistribute: Deliver = async (scene, work) => {
   });
 };
 
-/** The row on `rampart distribute`. */
 export const distributeRows: readonly Row<Scene>[] = [
   [
     "roots and CRLs by distribute, with the rights of deploy/kustomize/base/distribute/distribute.yaml",
@@ -95,7 +94,7 @@ export const distributeRows: readonly Row<Scene>[] = [
   ],
 ];
 
-/** The row on the other way, with the rights that the documents name. */
+/** With the rights that the documents name. */
 export const rootRows: readonly Row<Scene>[] = [
   ["roots by push from serve", keepsRoots("pushed", byServe)],
 ];

@@ -160,7 +160,6 @@ globalThis.Date = new Proxy(Date, {
 });
 `;
 
-/** One CA in a folder of its own. */
 export class Scene {
   readonly row: Row;
   readonly folder: string;

@@ -40,7 +40,6 @@ export async function installArchive(archive: string, folder: string): Promise<s
   return join(folder, "node_modules/.bin/rampart");
 }
 
-/** Runs `npm install` in a folder. */
 export async function install(
   { path, folder }: Pick<Installation, "path" | "folder">,
   ...packages: readonly string[]

@@ -17,7 +17,6 @@ import { missingLine } from "./expectation.ts";
 import * as scenes from "./scenes.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** How a page is read. */
 interface Reading {
   readonly scene: scenes.Scene;
   /** What each program that stays open prints when it is ready, in the page's order. */

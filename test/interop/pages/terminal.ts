@@ -92,7 +92,6 @@ function startShell(folder: string, environment: Readonly<Record<string, string>
 
 const tailOf = (printed: string): string => printed.trimEnd().split("\n").slice(-15).join("\n");
 
-/** Signals a shell and all that it has started. */
 function killGroup(id: number | undefined, signal: NodeJS.Signals): void {
   try {
     if (id !== undefined) process.kill(-id, signal);

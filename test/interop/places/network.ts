@@ -7,7 +7,6 @@ import { until } from "../../testkit/time/until.ts";
 type Family = "v4" | "v6";
 type Addresses = Readonly<Record<Family, string>>;
 
-/** Where servers are. */
 export const servers: Addresses = { v4: "10.88.0.1", v6: "fd88::1" };
 
 /** The near end of a pod's line, and the pod's own. */
@@ -78,6 +77,5 @@ export async function startPod(
   };
 }
 
-/** What is told of a command that failed. */
 export const saidBy = ({ exitCode, stdout, stderr }: Ended): string =>
   `ended with ${exitCode}: ${`${stdout}${stderr}`.trim().split("\n").slice(-3).join(" / ")}`;

@@ -95,7 +95,6 @@ async function startTinyproxy(folder: string, tinyproxy: string) {
   };
 }
 
-/** The keys of an issuer over TLS, below a private root. */
 async function startKeys(folder: string, { mesh }: ServingCa) {
   const published = await fetch(`${mesh.issuerTable.issuer}/openid/v1/jwks`);
   const jwks = await published.text();

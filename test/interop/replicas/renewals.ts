@@ -13,14 +13,12 @@ interface RenewalOptions {
   readonly port: number;
   readonly replicas: readonly Replica[];
   readonly token: (account: string) => Promise<string>;
-  /** The trust bundle at the beginning, PEM. */
   readonly roots: string;
   readonly count: number;
 }
 
 interface RenewalFigures {
   readonly renewals: number;
-  /** How many authorities have signed. */
   readonly authorities: number;
   /**
    * A renewal that failed although the client has retried as pilot-agent does, a certificate that ended before the next,

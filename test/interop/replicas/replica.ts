@@ -81,7 +81,6 @@ async function createReplica(
       return response?.status === 200 && text.includes("BEGIN") ? text : undefined;
     },
     monitoringUrl,
-    /** All lines of all its processes. */
     lines: () => processes.flatMap(({ lines }) => lines),
     end: async () => {
       await ended("SIGKILL");

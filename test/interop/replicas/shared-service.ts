@@ -1,6 +1,5 @@
 /** A service that keeps the records of several replicas, as a story uses it. */
 export interface SharedService {
-  /** Its port on this machine. */
   readonly port: number;
   /** The keys of `rampart.toml` for a process that reaches it by another port. */
   readonly keysBehind: (port: number) => Readonly<Record<string, string>>;

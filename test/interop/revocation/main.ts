@@ -28,7 +28,6 @@ interface Stage {
   readonly a: Workload;
   readonly b: Workload;
   readonly c: Workload;
-  /** Starts an agent whose workload calls nobody. */
   readonly certified: (name: string) => Promise<Certified>;
 }
 

@@ -53,7 +53,6 @@ export async function startAgent(
   return {
     agent,
     socket,
-    /** The folder of its certificate. */
     certificates,
   };
 }

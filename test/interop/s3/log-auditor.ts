@@ -25,7 +25,6 @@ export class LogAuditor {
     return new LogAuditor(await required(fromGoModule(module, "log-reader")), folder, token);
   }
 
-  /** The checkpoints that were kept. */
   get checkpoints(): number {
     return [...this.#seen.values()].reduce((sum, { size }) => sum + size, 0);
   }

@@ -6,7 +6,6 @@ import { NodeFetch } from "../../../src/program/http/http-client.ts";
 import { keepPromises } from "../store-promises.ts";
 import { bucket, credential, type Gateway } from "./gateway.ts";
 
-/** A real service, and a folder for files. */
 export interface Scene {
   readonly gateway: Gateway;
   readonly folder: string;

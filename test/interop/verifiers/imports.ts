@@ -8,7 +8,6 @@ import { plainBundles } from "../../fuzz/imports/plain-bundles.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import type { Case } from "./leaves.ts";
 
-/** How many mutated CAs are tried. */
 export const mutantCases = 1_000;
 const seed = 0x5eed;
 

@@ -29,7 +29,6 @@ import { type JudgedList, judgedLists } from "./lists.ts";
 const folder = await lastingFolder();
 const lists = await judgedLists([1000, 100_000]);
 
-/** A verifier of another project. */
 interface Verifier {
   readonly name: string;
   readonly software: Promise<Software>;

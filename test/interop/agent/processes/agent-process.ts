@@ -5,7 +5,6 @@ import type { Child } from "../../../testkit/programs/child-process.ts";
 import { launchRampart } from "../../../testkit/programs/rampart-process.ts";
 import { until } from "../../../testkit/time/until.ts";
 
-/** The environment of an agent. */
 export type AgentVariables = NodeJS.ProcessEnv & { readonly SERVICE_ACCOUNT: string };
 
 /** An agent as an operator starts it: `rampart agent run`, in a process of its own. */

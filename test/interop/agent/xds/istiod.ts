@@ -78,12 +78,10 @@ export async function startIstiod(options: IstiodOptions) {
     /** A file with its root, and all others that it hands out: `root-cert.pem` of `cacerts`. */
     rootFile,
     logFile,
-    /** How many CSRs its CA has answered. */
     async csrCount() {
       const metrics = await (await fetch(`http://127.0.0.1:${monitoring}/metrics`)).text();
       return Number(/^citadel_server_csr_count(?:\{.*\})? (\d+)/m.exec(metrics)?.[1] ?? 0);
     },
-    /** Starts it again on the same port. */
     async resume() {
       child = start();
       await ready();

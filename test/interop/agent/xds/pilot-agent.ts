@@ -42,7 +42,6 @@ export async function startPilotAgent(
   return { child, adminUrl: `http://127.0.0.1:${adminPort}` };
 }
 
-/** What a pod gives its pilot-agent. */
 interface PodOptions {
   readonly folder: string;
   /** `namespace/name`. */
@@ -64,7 +63,6 @@ interface PodOptions {
   };
 }
 
-/** The socket of pilot-agent's SDS in the folder of a pod. */
 export const pilotSocketIn = (folder: string): string =>
   join(folder, "var/run/secrets/workload-spiffe-uds/socket");
 

@@ -104,7 +104,6 @@ export async function startControlPlane(
       certificates,
       /** Sends JSON as the cluster's administrator. Rejects on every status but success. */
       call: callAs(adminToken),
-      /** Sends JSON as the bearer of a token. */
       callAs,
       /** Ends the API server as an update of the control plane does, and starts it again on the same etcd. */
       restart,

@@ -13,11 +13,9 @@ export interface ControlPlanePrograms {
   readonly isBeta: boolean;
 }
 
-/** A version of Kubernetes that the suite plays. */
 export interface KubernetesVersion {
   readonly version: string;
   readonly isBeta: boolean;
-  /** The variable that names its API server. */
   readonly variable: string;
   readonly apiServer: PrebuiltProgram;
 }

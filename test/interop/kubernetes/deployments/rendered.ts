@@ -14,7 +14,6 @@ export interface Tools {
   readonly kustomize: string;
 }
 
-/** An object of a manifest. */
 export interface KubernetesObject {
   readonly apiVersion: string;
   readonly kind: string;
@@ -30,13 +29,11 @@ const objectsIn = (yaml: string): readonly KubernetesObject[] =>
     .map((document) => document.toJS() as KubernetesObject | null)
     .filter((object) => object !== null);
 
-/** The words of `helm template` for a release. */
 const templateWords = (release: string, namespace: string, folder = chart): string[] => [
   ...["template", release, folder, "--namespace", namespace, "--kube-version", "1.36.0"],
   ...["--values", "-"],
 ];
 
-/** Renders the chart with values, or another chart of a folder. */
 export async function renderChart(
   helm: string,
   release: string,
@@ -56,14 +53,12 @@ export async function chartWith(folder: string, values: (own: Json) => object): 
   return folder;
 }
 
-/** What helm says of values that the chart refuses. */
 export async function refusalOf(helm: string, values: object): Promise<string> {
   const input = JSON.stringify(values);
   const { exitCode, stderr } = await run(helm, templateWords("a", "b"), { input });
   return exitCode === 0 ? "nothing was refused" : stderr;
 }
 
-/** Builds a folder of deploy/kustomize. */
 export const buildKustomization = async (
   kustomize: string,
   folder: string,
@@ -72,7 +67,6 @@ export const buildKustomization = async (
 
 const clusterWide = /^(?:Namespace|ClusterRole|ClusterRoleBinding|CustomResourceDefinition)$/;
 
-/** The plural of a kind, as it is in paths. */
 const pluralOf = (kind: string): string => kind.toLowerCase().replace(/y$/, "ie").replace(/$/, "s");
 
 /** Applies an object as `kubectl apply --server-side` does, and has the server refuse fields that it does not know. */

@@ -54,7 +54,6 @@ const bucket: Overlay = {
   values: withBucket,
 };
 
-/** The rows on two replicas that share a store. */
 export const sharedStoreRows: readonly Row<Tools>[] = [
   ["the chart with replicas, applied, is the overlay with replicas", isOverlay(secrets)],
   ["the chart with a bucket, applied, is the overlay with a bucket", isOverlay(bucket)],

@@ -44,7 +44,6 @@ const signers = {
 export const collection = (namespace: string): string =>
   `/apis/cert-manager.io/v1/namespaces/${namespace}/certificaterequests`;
 
-/** The folder of cert-manager's module. */
 export const certManagerFolder = (): Promise<string> =>
   moduleFolder("github.com/cert-manager/cert-manager@v1.21.2");
 

@@ -194,7 +194,6 @@ async function certifiesTheService(
   await running.end();
 }
 
-/** Somebody else requests a certificate for the name of the page. */
 async function deniesAnother({ call }: ControlPlane): Promise<void> {
   const path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
   const { pem } = await emptyCsr("P-256", [{ type: "dns", value: "webhook.shop.svc" }]);
