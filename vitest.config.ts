@@ -109,7 +109,7 @@ export default defineConfig({
   envDir: false,
   test: {
     // As many as FileOrder keeps waiting, and enough others for the cores.
-    maxWorkers: 7,
+    maxWorkers: 6,
     sequence: { sequencer: FileOrder },
     teardownTimeout: hangMilliseconds,
     projects: [

@@ -2,16 +2,23 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** Beginnings of paths under `test` of the files that mostly wait, the longest first. */
 const waiting = [
-  "cli/verbs/acceptance/acceptance",
+  "cli/verbs/acceptance/",
   "node/http/certificate-service",
-  "cli/verbs/run/processes",
+  "node/http/calls",
   "agent/stories/",
   "agent/trust/",
-  "kubernetes/pod-watch",
+  "node/signer/signer",
+  "agent/node-mode/feeds",
+  "custody/key-service/kek-lease",
   "node/limits/",
-  "client/client",
+  "program/bundle/document-follower",
+  "node/serve/reconfigure",
   "node/serve/replicas",
+  "program/otlp/telemetry",
   "agent/secrets/change-hook",
+  "node/distribute/",
+  "node/serve/recurring-push",
+  "node/http/graceful-end",
 ];
 
 /** Of those that compute, the longest. */
@@ -31,7 +38,7 @@ const computing = [
 
 /** How many files that wait begin at once, and how many others begin before each further one. */
 const waitingAtOnce = 4;
-const computingBetween = 10;
+const computingBetween = 7;
 
 /** Orders the files so that some of those that wait always run beside others, which use the cores meanwhile. */
 export class FileOrder extends BaseSequencer {
