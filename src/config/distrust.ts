@@ -33,7 +33,7 @@ const denialTable = tableOrText(
   }),
 );
 
-/** Parses a table of `DENIED`. It requires `since` for subjects that tokens alone show: nodes, pods and tokens. */
+/** Parses a table of `DENIED`. It requires `since` for what tokens alone show: nodes, pods, tokens, claims. */
 export const denial = z.pipe(
   denialTable,
   z.transform(({ subject, since, until, why }, context): Denial => {

@@ -172,7 +172,7 @@ function addFaults(faults: readonly Fault[], context: z.core.$RefinementCtx): vo
   }
 }
 
-/** The rights of ServiceAccounts, which no other token has. */
+/** The keys that give rights to ServiceAccounts, and so exclude `subjects`. */
 const clusterKeys = [
   ...(["trusted_node_accounts", "node_checks", "node_reach", "gateways"] as const),
   ...(["cluster_signers", "intermediates", "kubernetes"] as const),
@@ -193,7 +193,7 @@ const isGiven = (value: unknown): boolean =>
 /** Bounds the work at the start. Far fewer fit into a variable of a Worker (5 kB). */
 const maximumTables = 1024;
 
-/** Whether only the claims of its token limit what a node proxy may request. */
+/** Whether a node proxy may request whatever its token's claims allow, because no API server is asked about its node. */
 const needsNodeReach = ({ trusted_node_accounts, node_checks, kubernetes }: IssuerTable): boolean =>
   trusted_node_accounts.length > 0 && (node_checks === "claims" || !kubernetes);
 

@@ -48,7 +48,7 @@ export type OpenPlatformKeys = (
 
 /** Opens the keys of a platform. */
 export const PlatformKeys = {
-  /** Opens key services. The bundle of a Worker has them only if its main module names this function. */
+  /** Opens key services. A Worker's script has their code only if its main module names this function. */
   open: ((
     { clusterCredentials },
     { fetch, clock, monotonic, random, ofTheMachine = async (_, given) => given },

@@ -82,10 +82,7 @@ interface OwnCrl {
   readonly issuer: Certificate;
 }
 
-/**
- * A CRL in a cluster that is newer than this process's stays only if it is valid for longer than this: a kubelet takes
- * minutes to update a proxy.
- */
+/** How long a newer CRL in a cluster must still be valid to stay: a kubelet takes minutes to update a proxy. */
 const marginSeconds = 600;
 
 /**

@@ -105,8 +105,8 @@ export const serverNameOf = (host: string): string | undefined =>
 export const servingSigner = "serving";
 
 /**
- * The settings of the agent's requests for certificates: for itself in sidecar and serving mode, for the workloads of
- * the node in node mode.
+ * What the agent sends with every CSR (token, cluster, signer, headers, lifetime), and the kind of its key. In node mode
+ * the requests are for the workloads of the node. All values were checked before.
  */
 export function requestSettingsOf(
   variables: Variables,
@@ -153,8 +153,8 @@ function keyOf(variables: Variables): SubjectKeyKind {
 }
 
 /**
- * The URL of the published bundle; `undefined` for no bundle. By default it is at the CA's own address, unless that is
- * in plaintext on another machine.
+ * The URL of the published bundle; `undefined` for `off`. By default it is at the CA's own address, unless that is in
+ * plaintext on another machine.
  */
 export function bundleUrlOf(url: string | undefined, { baseUrl }: CaAddress): string | undefined {
   if (url === "off") return undefined;
@@ -163,7 +163,7 @@ export function bundleUrlOf(url: string | undefined, { baseUrl }: CaAddress): st
   return url ?? (isSafe ? `${baseUrl}/bundle.json` : undefined);
 }
 
-/** The URL of the CA's CRLs; `undefined` for none. By default it is `crl.pem` beside the bundle, if there is one. */
+/** The URL of the CA's CRLs; `undefined` for `off`. By default it is `crl.pem` beside the bundle, if there is one. */
 export function crlUrlOf(
   url: string | undefined,
   bundleUrl: string | undefined,

@@ -11,10 +11,10 @@ interface WorkloadRegistryPorts {
 const maximumWorkloads = 10_000;
 
 /**
- * Counts the workloads of each identity. The first one of an identity calls `addIdentity`; `removeIdentity` is called
- * `lingerMilliseconds` after the last one was removed, unless another was added meanwhile. Adding a known uid with
- * another identity moves that workload. `add` and `replaceAll` return `false` and change nothing if there would be more
- * than 10,000 workloads.
+ * Counts the workloads of each identity. Each that is added calls `addIdentity`, which must bear repetition;
+ * `removeIdentity` is called `lingerMilliseconds` after the last one was removed, unless another was added meanwhile.
+ * Adding a known uid with another identity moves that workload. `add` and `replaceAll` return `false` and change nothing
+ * if there would be more than 10,000 workloads.
  */
 export class WorkloadRegistry implements WorkloadListener {
   readonly #ports: WorkloadRegistryPorts;

@@ -150,7 +150,10 @@ export const PolicyTable = {
   schema: z.pipe(jsonText, table),
 };
 
-/** An ordered list of rules. The first one that fits a request decides. */
+/**
+ * The table `POLICY`: its rules in order, its test cases, and whether all rules are in shadow. The first rule that fits
+ * decides, unless it is in shadow.
+ */
 export type PolicyTable = z.output<typeof table>;
 
 /** A parsed rule of the table `POLICY`. */

@@ -208,7 +208,7 @@ export function reachingFaults(tables: readonly Table[]): readonly Fault[] {
   });
 }
 
-/** Whether the namespace of an entry, and one that its issuer may vouch for, may match a glob of another issuer. */
+/** Whether another issuer's glob may match both the namespace of an entry and a namespace of its issuer. */
 function overlaps({ namespaces }: Table, namespace: string, glob: string): boolean {
   const form = namespace.replace(/\{[^{}]*\}/g, "*");
   return (

@@ -201,7 +201,7 @@ const shortSteps: readonly number[] = [1, 3, 6, 12].map((hours) => hours * hour)
 const daySteps: readonly number[] = [1, 2, 7, 14].map((days) => days * day);
 const monthSteps: readonly number[] = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600];
 
-/** About six, at most seven, round instants within the range, as ticks of the axis. */
+/** The ticks of the axis, at most seven, at round instants: each with its place in percent, and its text. */
 export function ticksOf(range: Range) {
   const span = range.until.getTime() - range.from.getTime();
   const step = [...shortSteps, ...daySteps].find((each) => span / each <= mostTicks);

@@ -112,7 +112,7 @@ function closingWhenIdle(upstream: Upstream): Upstream {
   };
 }
 
-/** How soon to fetch another certificate if its root is not in the bundle: isolates of a CA learn of a taint one by one. */
+/** The wait before another fetch if a certificate's root is not in the bundle: one isolate may learn of a taint late. */
 const refusedSeconds = 5;
 
 function servingCertificate(

@@ -438,7 +438,7 @@ const endOf = (batches: readonly StagedBatch[]): number | undefined => {
   return last && last.first + last.count;
 };
 
-/** The index at which the first bundle begins that has no entry before `from`. */
+/** `from`, rounded up to an index at which a bundle begins. */
 const bundleEnd = (from: number): number => Math.ceil(from / Tile.fullWidth) * Tile.fullWidth;
 
 const bundlePath = (first: number): string =>

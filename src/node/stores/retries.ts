@@ -66,7 +66,7 @@ export function withRetries(space: ObjectSpace, service: string, pause?: Pause):
   };
 }
 
-/** Adds the name of the service to an error, which becomes the `cause`. */
+/** Adds the name of the service to an error, which becomes the `cause`. Of its fields, `status` is kept. */
 export const named = (service: string, error: FetchError): FetchError =>
   new FetchError(`${service} ${error.message}`, {
     cause: error,

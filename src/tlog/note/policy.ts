@@ -35,7 +35,7 @@ interface Draft {
 
 const maximumLines = 1000;
 
-/** Parses policies, and opens checkpoints by them. */
+/** Parses policies, opens checkpoints of their logs, and accepts those that their quorum has cosigned. */
 export const LogPolicy = {
   /**
    * Parses a policy of logs and witnesses (C2SP tlog-policy).

@@ -227,7 +227,7 @@ function denials(revoked: readonly Candidate[], fields: SearchFields): readonly 
 /** The most rows that are printed before the question. */
 const maximumRows = 100;
 
-/** Formats certificates as a table; of more than 100 only the last ones, and their number. */
+/** Formats certificates as a table; of more than 100 only the last 100, after the number of those left out. */
 export function formatCandidates(screen: Screen, candidates: readonly Candidate[]): string {
   const shown = candidates.slice(-maximumRows);
   const rows = shown.map(({ serialNumber, name, cluster, node, issuedAt, notAfter, authority }) =>

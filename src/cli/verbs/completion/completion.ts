@@ -19,13 +19,13 @@ To have it in every new shell:
     .action((shell: Shell) => terminal.print(completionScripts[shell].trimEnd()));
 }
 
-/** A line instead of candidates, by which the shell completes names of files or folders itself. */
+/** A line among the candidates, by which the shell itself completes names of files or folders as well. */
 const [files, folders] = [":files", ":folders"] as const;
 
 /**
  * Finds the completions of the last word.
  * @param words Those of a command line behind `rampart`; the last may be empty.
- * @returns Lines of a candidate and, after a tab, its description; or `:files` or `:folders`.
+ * @returns Lines: candidates, most with a tab and a description; `:files` or `:folders` may be among them.
  */
 export function completionsOf(program: Command, words: readonly string[]): readonly string[] {
   let command = program;
