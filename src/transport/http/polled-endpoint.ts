@@ -78,7 +78,7 @@ export type Publisher = Pick<
 export interface PolledDocument<Content extends object> {
   /** Resolves to the same object while nothing has changed. */
   readonly read: () => Promise<Content | undefined>;
-  /** Runs once for each object. */
+  /** Runs again only for another object, and where reads overlap. */
   readonly write: (content: Content) => MaybeDocument | Promise<MaybeDocument>;
   /** How long a cache may keep the document; by default as long as the bundle. */
   readonly maximumAgeSeconds?: number | undefined;

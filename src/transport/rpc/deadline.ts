@@ -1,6 +1,6 @@
 import { CaError } from "../../foundation/errors.ts";
 
-/** The longest that a call may take, whatever deadline the caller sets. */
+/** The longest that one step of a call may take, whatever deadline the caller sets. */
 const longestMilliseconds = 30_000;
 
 const abandoned = (): CaError =>

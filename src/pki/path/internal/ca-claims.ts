@@ -55,7 +55,7 @@ export function readCaClaims(signedBytes: Bytes): CaClaims {
   ): T | undefined => {
     const value = found.get(CaExtension[name])?.value;
     try {
-      return value && reader(soleElement(value, tag));
+      return value && reader(value.enterLast(tag));
     } catch (error) {
       if (!(error instanceof DerError)) throw error;
       throw new DerError(`the extension ${name} does not parse: ${error.message}`);
@@ -79,13 +79,6 @@ export function readCaClaims(signedBytes: Bytes): CaClaims {
     requiresExplicitPolicy: read("policyConstraints", readExplicitPolicy) ?? false,
     criticalExtensions: [...found].filter(([, { isCritical }]) => isCritical).map(([oid]) => oid),
   };
-}
-
-/** Reads the content of the one element of an extension's value. */
-function soleElement(value: DerReader, tag: number): DerReader {
-  const content = value.enter(tag);
-  value.finish();
-  return content;
 }
 
 function readBasicConstraints(fields: DerReader) {
