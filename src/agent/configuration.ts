@@ -31,8 +31,8 @@ export interface FederatedEndpoint {
   readonly trustDomain: TrustDomain;
   readonly url: string;
   /**
-   * The identity of an endpoint of the profile https_spiffe, and the file with the bundle that verifies it first
-   * (SPIFFE Federation §5.2.2). Without it the profile is https_web (§5.2.1).
+   * The identity of an endpoint of the profile https_spiffe, and the file with the bundle that verifies the endpoint until
+   * one has been fetched (SPIFFE Federation §5.2.2). Without it the profile is https_web (§5.2.1).
    */
   readonly svid?: { readonly spiffeId: string; readonly bundleFile: string };
 }

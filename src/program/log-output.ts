@@ -48,7 +48,7 @@ class LineStream {
   constructor(stream: NodeJS.WriteStream, clock: () => Date) {
     this.#stream = stream;
     this.#clock = clock;
-    // Other verbs end the process on this error.
+    // A listener of the terminal ends the process if stdout cannot be written. This program goes on, and counts lost lines.
     stream.removeAllListeners("error").on("error", () => {});
   }
 

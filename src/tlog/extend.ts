@@ -29,7 +29,8 @@ export const ObjectReader = {
       throw new LogError("consistency", `the log has shrunk from ${known.size} to ${tree.size}`);
     }
     const frontier = known.clone();
-    // A wrong tile is reported only if the root is right: in another history both differ, and a wrong root proves more.
+    // In another history both tile and root are wrong, and the root proves the fork. So a wrong tile is reported only if
+    // the root is right.
     let wrong: string | undefined;
     for (let index = known.size; index < tree.size; ) {
       const bundles = await readBundles(index, tree.size, read);

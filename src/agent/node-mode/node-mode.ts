@@ -73,7 +73,8 @@ interface FeedOptions {
 
 /**
  * Starts a feed from a file of lines `uid namespace serviceaccount`; `#` begins a comment. The file lists every
- * workload. If it is missing or malformed later, the last list stays in force; that is logged, but is no fault.
+ * workload. It resolves even if the first read fails, and `fault` says why until a read succeeds. If the file is missing or
+ * malformed later, the last list stays in force; that is logged, but is no fault.
  */
 export async function startFileFeed(options: FeedOptions): Promise<WorkloadFeed> {
   const { path, listener, log, trustDomain } = options;

@@ -78,7 +78,7 @@ const nextSteps: readonly NextCommand[] = [
   ["rampart kek new --help", "says how to put it in the place of another KEK"],
 ];
 
-/** Wraps a KEK by each key, and prints the result: the KEK with this id in the configuration, or else a new one. */
+/** Wraps a KEK by each key, and prints the wrapped texts. The KEK is that of the configuration with this id, or a new one. */
 async function wrap(
   terminal: Terminal,
   options: SessionOptions,

@@ -23,9 +23,9 @@ interface Services {
 const timeoutMs = 10_000;
 
 /**
- * Makes the calls to a CA. While the CA is unavailable, a call is tried up to five times within two seconds, unless the
- * CA asks for a wait. After such a failed call, the next call is tried once, so that an outage does not multiply the
- * calls of a mesh.
+ * Makes the calls to a CA. While the CA is unavailable, a call is tried up to five times, each for at most ten seconds,
+ * with pauses of less than two seconds in all. If the CA asks for a wait, the call fails at once. After such a failed
+ * call, the next call is tried once, so that an outage does not multiply the calls of a mesh.
  */
 export function createCaCalls({ url, fetch, token, pause, random }: CallPorts) {
   const sending = { baseUrl: url, useBinaryFormat: true, fetch: boundedFetch(fetch) };

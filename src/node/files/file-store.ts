@@ -130,7 +130,10 @@ interface SignerDirectories {
   readonly ca: { readonly signers: readonly { readonly name: string }[] };
 }
 
-/** Rethrows even the error of a missing folder: the start made it, so it may be unmounted and must not count as empty. */
+/**
+ * Rethrows even the error of a missing folder. The program made it when it started, so its file system may have been
+ * unmounted, and it must not count as empty.
+ */
 const failing = (error: unknown): never => {
   throw error;
 };

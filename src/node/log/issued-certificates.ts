@@ -5,7 +5,10 @@ import { Bytes } from "../../pki/encoding/bytes.ts";
 import { createPruning } from "../stores/issued-objects.ts";
 import { fileObjects } from "./log-storage.ts";
 
-/** Keeps issued certificates in a folder of the store, one file each; of each issuer about the newest `maximum`. */
+/**
+ * Keeps issued certificates in a folder of the store, one file each; of each issuer those of the last hour, and of them
+ * about the newest `maximum`.
+ */
 export function issuedCertificatesIn(storeDirectory: string, maximum?: number): IssuedCertificates {
   const { read, create } = fileObjects(storeDirectory);
   const pathOf = (name: string): string => `issued/${name}`;

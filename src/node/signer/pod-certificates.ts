@@ -102,7 +102,7 @@ interface ProvedKey {
   readonly metadata: JsonObject;
 }
 
-/** Verifies the proof of possession, because a request without it is denied and not sent to the CA, which verifies again. */
+/** Verifies the proof of possession before the CA does, so that a request without one fails here, and is not sent. */
 async function provedKey(
   key: RequestedKey,
   podUid: string,

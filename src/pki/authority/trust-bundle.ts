@@ -76,8 +76,8 @@ export const TrustBundle = {
     parts.reduce((sum, { withdrawn }) => sum + withdrawn, 0),
 
   /**
-   * Selects the ids of the retired records that can be deleted without lowering the sequence number: a record that stays
-   * has a change that is at least as late, and that every reader has seen. Every run decides alike.
+   * Selects the ids of the retired records that can be deleted without lowering the sequence number: those for which a
+   * record that stays changed the bundle at the same time or later, and not after `since`. Every run decides alike.
    *
    * @param since The instant up to which every reader has seen every change.
    */

@@ -7,7 +7,7 @@ export interface ConfigurationStatus {
   readonly generation: number;
   /** When the file was last read without a fault. */
   readonly lastSuccess: Date;
-  /** How many reloads were applied, and how many were refused. */
+  /** How many reloads were applied, and how many were refused; repeated refusals for the same faults count once. */
   readonly reloads: Readonly<Record<"applied" | "refused", number>>;
   /** Why the file is not in force; empty if it is. */
   readonly faults: readonly string[];

@@ -120,8 +120,8 @@ export function bucketObjects(bucket: Bucket, origin: string): LogObjects {
     read,
     create: async (path, octets) => {
       await bucket.put(`${origin}/${path}`, octets, { onlyIf: { etagDoesNotMatch: "*" } });
-      // Read back, because the object of another process may be there already, and the log deletes its staged entries
-      // once they are published.
+      // Read back, because another process may have created it: the caller deletes its staged entries only if the
+      // object is its own.
       return read(path);
     },
     replace: async (path, octets) => {

@@ -32,7 +32,7 @@ export function addRequests(command: Command, terminal: Terminal): void {
     .action(Session.action(terminal, list));
 }
 
-/** Adds `authority withdraw`. */
+/** Makes this command `authority withdraw`. */
 export function addWithdraw(command: Command, terminal: Terminal): void {
   command
     .argument("<id>", "the request's id as `requests` shows it, or its first 4 characters or more")

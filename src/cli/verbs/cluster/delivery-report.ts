@@ -190,8 +190,8 @@ function reachIn(
 }
 
 /**
- * Groups namespaces by the roots (base64) that they have. Line breaks may differ, as long as the boundaries have lines of
- * their own. YAML's `>` folds base64 onto the line of a boundary, and no proxy reads that.
+ * Groups namespaces by the text that they hold, and reads the roots (base64) of each text, whatever its line breaks, as
+ * long as the boundaries have lines of their own. YAML's `>` folds base64 onto such a line, and no proxy reads that.
  */
 export function byRoots({ namespaces, held }: ClusterRoots<HeldRoots>) {
   const byPem = Map.groupBy(namespaces, (namespace) => held.get(namespace)?.pem ?? "");

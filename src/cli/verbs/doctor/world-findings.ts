@@ -80,7 +80,7 @@ export async function readinessFindings({
     const name = ready ? "ca-needs-attention" : "ca-not-ready";
     return [Finding.of(name, what, "See `rampart docs troubleshoot`, and the log of the CA")];
   } catch (error) {
-    // A plaintext URL is of the CA's own machine, which is this one only if the store is a folder.
+    // Plaintext is served on the CA's own loopback. Unless the store is a folder here, that is another machine's.
     if (directory === undefined && !readyUrl.startsWith("https:")) return [];
     const { message } = toFetchError(error, "did not answer");
     return [Finding.of("ca-away", `${readyUrl} ${message}.`, "Start the CA, or look at its log")];
