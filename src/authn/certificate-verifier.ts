@@ -23,7 +23,7 @@ import type { TokenIssuer } from "./token-issuer.ts";
  *
  * @throws CaError `store-unreachable`.
  */
-export type CredentialAuthorities = (now: Date) => Promise<readonly SigningAuthority[]>;
+type CredentialAuthorities = (now: Date) => Promise<readonly SigningAuthority[]>;
 
 /**
  * Whether an operator has revoked a certificate of an own authority.

@@ -39,7 +39,7 @@ export interface KeyState {
 }
 
 /** Called when an issuer's keys could not be fetched, even while older ones still serve. */
-export type KeyFetchFailed = (issuer: string, error: FetchError) => void;
+type KeyFetchFailed = (issuer: string, error: FetchError) => void;
 
 /** How the keys of an issuer are fetched and used. */
 export interface KeyFetching {
